@@ -1,0 +1,42 @@
+# Two commands: `make study` runs the main job, `make test` runs the tests.
+# Both set everything up first; the second time they start at once.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help study test lint clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make study   set up, compare the routers on the embedded workload, print the report page'
+	@echo 'make test    set up, run the tests'
+	@echo 'make lint    set up, run lint, types and architecture contracts'
+	@echo 'make clean   remove the virtual environment, caches and results'
+
+$(VENV)/.base: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'error: Python 3.11 or newer is needed (set PYTHON=...)' >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'setting up: brtheory'
+	@$(PIP) install --quiet --editable '.[fast]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo 'setting up: test tools'
+	@$(PIP) install --quiet --editable '.[dev]'
+	@touch $@
+
+study: $(VENV)/.base
+	@$(BIN)/brtheory study --out results/study
+
+test: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results report

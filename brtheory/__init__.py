@@ -1,0 +1,1 @@
+"""Barrier-aware routing for data-parallel LLM decode."""

@@ -1,0 +1,41 @@
+"""The one error tree of the package.
+
+Every error a user can cause says what was expected, what came and where. Libraries raise these;
+only the command line prints them and turns them into exit codes.
+"""
+
+
+class BrtheoryError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InputError(BrtheoryError):
+    """Input that does not fit its contract.
+
+    Parameters
+    ----------
+    where
+        File and line (``azure.csv:1207``), field (``requests[3].prompt_tokens``) or parameter name.
+    expected
+        What the contract asks for, e.g. ``output tokens >= 1``.
+    got
+        What came instead, as text.
+    """
+
+    def __init__(self, where: str, expected: str, got: object) -> None:
+        super().__init__(f"{where}: expected {expected}, got {got}")
+        self.where = where
+        self.expected = expected
+        self.got = got
+
+
+class InfeasibleError(BrtheoryError):
+    """A well-formed problem that has no solution; the message names the request and the limit."""
+
+
+class MissingExtraError(BrtheoryError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional package: pip install 'brtheory[{extra}]'")
+        self.extra = extra

@@ -1,0 +1,1 @@
+"""Machine-checked statements about the routers, bound to the production code."""

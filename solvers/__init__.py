@@ -1,0 +1,1 @@
+"""Exact offline optima, bounds and certificates."""
