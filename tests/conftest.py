@@ -1,0 +1,51 @@
+"""Shared fixtures: where the real traces are, and proof that the checkout is what is tested."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure() -> None:
+    """Fail early when an installed copy shadows the checkout: the package names are generic."""
+    for package in ("brtheory", "solvers", "proofs"):
+        spec = find_spec(package)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if origin is None or not origin.is_relative_to(ROOT):
+            pytest.exit(f"{package} resolves to {origin}, not into {ROOT}", returncode=2)
+
+
+def _traces_directory() -> Path | None:
+    candidate = Path(os.environ.get("BRTHEORY_TRACES", ROOT.parent / "shared" / "traces"))
+    return candidate if candidate.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def traces_dir() -> Path:
+    """Directory of the real traces; tests that ask for it are left out where it is missing."""
+    directory = _traces_directory()
+    if directory is None:
+        pytest.skip("real traces not found")
+    return directory
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse to run without the real traces where BRTHEORY_REQUIRE_TRACES=1 asks for them."""
+    needing = [item for item in items if "traces_dir" in getattr(item, "fixturenames", ())]
+    for item in needing:
+        item.add_marker(pytest.mark.traces)
+    if needing and _traces_directory() is None and os.environ.get("BRTHEORY_REQUIRE_TRACES") == "1":
+        pytest.exit("real traces are required (BRTHEORY_REQUIRE_TRACES=1) and missing", returncode=2)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one loud line when the tests on real traces were left out."""
+    if _traces_directory() is None:
+        terminalreporter.write_line(
+            "REAL TRACES MISSING: the tests that need them were left out "
+            "(set BRTHEORY_TRACES to their directory)",
+            red=True, bold=True,
+        )
