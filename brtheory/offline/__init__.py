@@ -1,0 +1,1 @@
+"""Offline instances with known output lengths, assignments, and the solver-free judge."""

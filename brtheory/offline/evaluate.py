@@ -1,0 +1,196 @@
+"""THE JUDGE: recomputes feasibility and every objective of an assignment, without a solver.
+
+Whoever made an assignment, its numbers are the ones computed here, in exact integers:
+
+    sum_peak = sum_k M(k)           sum_load = sum_k sum_g L_g(k) = W (conservation, T17)
+    imbalance_total = G*sum_peak - sum_load           time = b0*steps + a0*sum_peak
+
+Steps with nothing active are skipped and not counted. Between two events (an admission or a
+completion) each replica's load is a line with slope n_g, so M is the upper envelope of G lines and
+its sum needs no step-by-step loop: instances of any length are judged.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from brtheory.offline.assignment import Assignment, Placement
+from brtheory.offline.instance import Instance, OfflineRequest
+
+Line = tuple[int, int]
+"""(load at the segment's first step, active requests): load after j steps is load + j*active."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What the judge found.
+
+    ``violations`` is empty exactly if the assignment is feasible. The figures are None where some
+    request has no valid place, so that loads are not defined; they are given for assignments that
+    only break a capacity.
+    """
+
+    violations: tuple[str, ...]
+    steps: int | None
+    sum_peak: int | None
+    sum_load: int | None
+    imbalance_total: int | None
+    time_exact_s: Fraction | None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether nothing is violated."""
+        return not self.violations
+
+    @property
+    def time_s(self) -> float | None:
+        """Barrier time b0*steps + a0*sum_peak in seconds."""
+        return None if self.time_exact_s is None else float(self.time_exact_s)
+
+    def to_json(self) -> dict[str, object]:
+        """As printed by ``brtheory judge --json``."""
+        return {
+            "feasible": self.feasible,
+            "violations": list(self.violations),
+            "steps": self.steps,
+            "sum_peak": self.sum_peak,
+            "sum_load": self.sum_load,
+            "imbalance_total": self.imbalance_total,
+            "time_s": self.time_s,
+        }
+
+
+def evaluate(instance: Instance, assignment: Assignment) -> Evaluation:
+    """Judge an assignment.
+
+    Parameters
+    ----------
+    instance
+        The problem, with true output lengths.
+    assignment
+        Any placements; nothing is assumed about them.
+
+    Returns
+    -------
+    Evaluation
+        Violations of: every request placed exactly once, known ids, existing replicas, no
+        admission before ready, at most ``slots`` active requests and at most ``kv_capacity`` KV
+        tokens on each replica at each step.
+    """
+    violations = list(_placement_violations(instance, assignment))
+    if violations:
+        return Evaluation(tuple(violations), None, None, None, None, None)
+    requests = {request.id: request for request in instance.requests}
+    steps = sum_peak = sum_load = 0
+    capacity: dict[tuple[str, int], str] = {}
+    for start, length, lines in _segments(requests, assignment):
+        steps += length
+        sum_peak += sum_of_peaks(list(lines.values()), length)
+        sum_load += sum(_sum_of_line(line, length) for line in lines.values())
+        for key, message in _capacity_violations(instance, start, length, lines):
+            capacity.setdefault(key, message)
+    return Evaluation(
+        violations=tuple(capacity.values()),
+        steps=steps,
+        sum_peak=sum_peak,
+        sum_load=sum_load,
+        imbalance_total=instance.replicas * sum_peak - sum_load,
+        time_exact_s=decimal_fraction(instance.b0) * steps
+        + decimal_fraction(instance.a0) * sum_peak,
+    )
+
+
+def decimal_fraction(value: float) -> Fraction:
+    """The exact value of a float's shortest decimal text: 1e-7 is 1/10^7, not its binary twin."""
+    return Fraction(repr(value))
+
+
+def sum_of_peaks(lines: Sequence[Line], length: int) -> int:
+    """Sum over j = 0 .. length - 1 of max over lines (load + j*slope), in exact integers."""
+    total, start = 0, 0
+    while start < length:
+        load, slope = max((line[0] + start * line[1], line[1]) for line in lines)
+        end = length
+        for other_load, other_slope in lines:
+            if other_slope > slope:
+                # First j at which the steeper line is strictly above the present peak line.
+                ahead = load - (other_load + start * other_slope)
+                end = min(end, start + ahead // (other_slope - slope) + 1)
+        total += _sum_of_line((load, slope), end - start)
+        start = end
+    return total
+
+
+def _sum_of_line(line: Line, length: int) -> int:
+    load, slope = line
+    return length * load + slope * (length * (length - 1) // 2)
+
+
+def _placement_violations(instance: Instance, assignment: Assignment) -> Iterator[str]:
+    requests = {request.id: request for request in instance.requests}
+    for request_id, times in Counter(p.id for p in assignment).items():
+        if request_id not in requests:
+            yield f"request {request_id}: not in the instance"
+        elif times > 1:
+            yield f"request {request_id}: admitted {times} times"
+    placed = {p.id for p in assignment}
+    for request in instance.requests:
+        if request.id not in placed:
+            yield f"request {request.id}: never admitted"
+    for p in assignment:
+        if not 0 <= p.replica < instance.replicas:
+            yield f"request {p.id}: replica {p.replica} is not in 0 .. {instance.replicas - 1}"
+        known = requests.get(p.id)
+        if known is not None and p.step < known.ready:
+            yield f"request {p.id}: admitted at step {p.step}, ready at step {known.ready}"
+
+
+def _segments(
+    requests: dict[int, OfflineRequest], assignment: Assignment
+) -> Iterator[tuple[int, int, dict[int, Line]]]:
+    """Yield (first step, number of steps, line of each active replica) between events."""
+    events: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for p in assignment:
+        for step, change in _events(requests[p.id], p):
+            events[step].append(change)
+    lines: dict[int, Line] = {}
+    for start, end in pairwise(sorted(events)):
+        for replica, tokens_at_zero, count in events[start]:
+            intercept, active = lines.pop(replica, (0, 0))
+            if active + count:
+                lines[replica] = (intercept + tokens_at_zero, active + count)
+        if lines:
+            yield start, end - start, {g: (c + start * n, n) for g, (c, n) in lines.items()}
+
+
+def _events(request: OfflineRequest, p: Placement) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    # At absolute step k an active request weighs (prompt - admission step) + k.
+    tokens_at_zero = request.prompt_tokens - p.step
+    yield p.step, (p.replica, tokens_at_zero, 1)
+    yield p.step + request.output_tokens, (p.replica, -tokens_at_zero, -1)
+
+
+def _capacity_violations(
+    instance: Instance, start: int, length: int, lines: dict[int, Line]
+) -> Iterator[tuple[tuple[str, int], str]]:
+    for replica, (load, active) in sorted(lines.items()):
+        if active > instance.slots:
+            yield (
+                ("slots", replica),
+                (
+                    f"replica {replica}: {active} active requests at step {start}, "
+                    f"slots {instance.slots}"
+                ),
+            )
+        top = load + (length - 1) * active
+        if instance.kv_capacity is not None and top > instance.kv_capacity:
+            over = max(0, (instance.kv_capacity - load) // active + 1)
+            yield (
+                ("kv", replica),
+                (
+                    f"replica {replica}: {load + over * active} KV tokens at step {start + over}, "
+                    f"capacity {instance.kv_capacity}"
+                ),
+            )

@@ -1,0 +1,189 @@
+"""An offline instance: replicas, requests with true output lengths, and the step-time model.
+
+Contract ``brtheory.instance/1``. Steps are absolute integers; the step lasts b0 + a0*M seconds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from brtheory.contracts import Contract, read_contract
+from brtheory.errors import InputError
+
+TOKEN_LIMIT = 2**40
+"""Largest token count of one request; also the largest step."""
+REPLICA_LIMIT = 2**20
+
+Tokens = Annotated[int, Field(ge=1, le=TOKEN_LIMIT)]
+Step = Annotated[int, Field(ge=0, le=TOKEN_LIMIT)]
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineRequest:
+    """One request of an instance.
+
+    Parameters
+    ----------
+    id
+        Unique within the instance.
+    ready
+        First step at which it may be admitted, >= 0.
+    prompt_tokens
+        s_i >= 1.
+    output_tokens
+        o_i >= 1: it occupies its replica for o_i steps and weighs s_i + a at age a = 0 .. o_i - 1.
+    """
+
+    id: int
+    ready: int
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def work(self) -> int:
+        """Token-steps it adds to the sum of loads: o*s + o*(o - 1)/2, wherever it runs (T17)."""
+        o = self.output_tokens
+        return o * self.prompt_tokens + o * (o - 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A complete offline problem.
+
+    Parameters
+    ----------
+    replicas, slots
+        G >= 1 and B >= 1.
+    kv_capacity
+        KV tokens one replica can hold, None for unlimited.
+    a0, b0
+        Seconds per token of the peak load, and seconds per step; >= 0, not both 0.
+    requests
+        In any order; ids unique.
+
+    Raises
+    ------
+    InputError
+        If sizes or ids do not fit.
+    """
+
+    replicas: int
+    slots: int
+    kv_capacity: int | None
+    a0: float
+    b0: float
+    requests: tuple[OfflineRequest, ...]
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1 or self.slots < 1:
+            raise InputError(
+                "instance", "replicas >= 1 and slots >= 1", (self.replicas, self.slots)
+            )
+        if self.kv_capacity is not None and self.kv_capacity < 1:
+            raise InputError("instance", "kv_capacity >= 1 or null", self.kv_capacity)
+        if min(self.a0, self.b0) < 0 or self.a0 + self.b0 <= 0:
+            raise InputError("instance", "a0 >= 0 and b0 >= 0, not both 0", (self.a0, self.b0))
+        seen: set[int] = set()
+        for position, request in enumerate(self.requests):
+            _check_request(request, position)
+            if request.id in seen:
+                raise InputError(f"requests[{position}].id", "ids used once", f"{request.id} twice")
+            seen.add(request.id)
+
+    @property
+    def total_work(self) -> int:
+        """W: the sum of loads over all steps and replicas of every complete schedule (T17)."""
+        return sum(request.work for request in self.requests)
+
+
+class _RequestDocument(Contract):
+    id: Annotated[int, Field(ge=0, le=TOKEN_LIMIT)]
+    ready: Step
+    prompt_tokens: Tokens
+    output_tokens: Tokens
+
+
+class InstanceDocument(Contract):
+    """Contract ``brtheory.instance/1``: an offline problem as JSON."""
+
+    schema_: Annotated[
+        Literal["brtheory.instance/1"], Field(alias="schema", description="Name of this contract.")
+    ]
+    replicas: Annotated[int, Field(ge=1, le=REPLICA_LIMIT)]
+    slots: Annotated[int, Field(ge=1, le=REPLICA_LIMIT)]
+    kv_capacity: Annotated[int, Field(ge=1)] | None = None
+    a0: Annotated[float, Field(ge=0, description="Seconds per token of the peak load.")]
+    b0: Annotated[float, Field(ge=0, description="Seconds per step.")]
+    requests: list[_RequestDocument]
+
+
+def read_instance(path: Path) -> Instance:
+    """Read an instance file.
+
+    Raises
+    ------
+    InputError
+        With ``file:line`` if it does not fit the contract.
+    """
+    document = read_contract(path, InstanceDocument)
+    try:
+        return instance_from_document(document)
+    except InputError as error:
+        raise InputError(f"{path}: {error.where}", error.expected, error.got) from error
+
+
+def instance_from_document(document: InstanceDocument) -> Instance:
+    """Turn a checked document into an instance."""
+    return Instance(
+        replicas=document.replicas,
+        slots=document.slots,
+        kv_capacity=document.kv_capacity,
+        a0=document.a0,
+        b0=document.b0,
+        requests=tuple(
+            OfflineRequest(r.id, r.ready, r.prompt_tokens, r.output_tokens)
+            for r in document.requests
+        ),
+    )
+
+
+def instance_to_json(instance: Instance) -> dict[str, object]:
+    """Turn an instance into a plain JSON object that fits the contract."""
+    return {
+        "schema": "brtheory.instance/1",
+        "replicas": instance.replicas,
+        "slots": instance.slots,
+        "kv_capacity": instance.kv_capacity,
+        "a0": instance.a0,
+        "b0": instance.b0,
+        "requests": [
+            {
+                "id": r.id,
+                "ready": r.ready,
+                "prompt_tokens": r.prompt_tokens,
+                "output_tokens": r.output_tokens,
+            }
+            for r in instance.requests
+        ],
+    }
+
+
+def renumbered(requests: Iterable[OfflineRequest]) -> tuple[OfflineRequest, ...]:
+    """Give requests the ids 0, 1, ... in the order of ready step, then old id."""
+    ordered = sorted(requests, key=lambda r: (r.ready, r.id))
+    return tuple(
+        OfflineRequest(i, r.ready, r.prompt_tokens, r.output_tokens) for i, r in enumerate(ordered)
+    )
+
+
+def _check_request(request: OfflineRequest, position: int) -> None:
+    where = f"requests[{position}]"
+    if request.ready < 0:
+        raise InputError(f"{where}.ready", "a step >= 0", request.ready)
+    for name in ("prompt_tokens", "output_tokens"):
+        value = getattr(request, name)
+        if not 1 <= value <= TOKEN_LIMIT:
+            raise InputError(f"{where}.{name}", f"1 .. {TOKEN_LIMIT}", value)
