@@ -37,20 +37,22 @@ class PromptPool(Sequence[Request]):
         self._ids.add(request.id)
         insort(self._requests, request, key=_age_key)
 
-    def remove(self, ids: Iterable[int]) -> None:
-        """Take admitted or cancelled requests out.
+    def take(self, ids: Iterable[int]) -> list[Request]:
+        """Take admitted or cancelled requests out, and return them in the order of ``ids``.
 
         Raises
         ------
         InputError
-            If an id is not in the pool; the pool is then unchanged.
+            If an id is not in the pool or given twice; the pool is then unchanged.
         """
-        leaving = set(ids)
-        unknown = leaving - self._ids
-        if unknown:
-            raise InputError("pool", "ids of pooled requests", sorted(unknown))
-        self._ids -= leaving
+        wanted = list(ids)
+        among = set(wanted)
+        leaving = {request.id: request for request in self._requests if request.id in among}
+        if len(leaving) < len(wanted):
+            raise InputError("pool", "ids of pooled requests, each once", wanted)
+        self._ids -= leaving.keys()
         self._requests = [request for request in self._requests if request.id not in leaving]
+        return [leaving[request_id] for request_id in wanted]
 
     def __len__(self) -> int:
         return len(self._requests)

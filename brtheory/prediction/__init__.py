@@ -1,0 +1,1 @@
+"""Predictions of when a running request ends, and their contribution to projected loads."""

@@ -1,0 +1,1 @@
+"""The barrier-step simulator: arrivals, replicas in lockstep, exact integer clock, metrics."""

@@ -1,0 +1,106 @@
+"""Validated parameters of the routers, from Python, ``--param k=v`` or JSON."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from brtheory.errors import InputError
+
+_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+LARGEST_SUBSET = 12
+LONGEST_HORIZON = 4096
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class NoParams:
+    """A router without parameters."""
+
+
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class BalanceRouteParams:
+    """Parameters of BR-0 (model-and-routers.md section 3).
+
+    Parameters
+    ----------
+    greedy_threshold
+        S_greedy >= 0: stage 1 runs while S_tot exceeds it; None is G.
+    max_subset
+        R_max, 1 .. 12: candidates of a stage-2 subset.
+    key_order
+        Which replica comes first: most free slots then margin (the paper), or margin then slots.
+    candidate_order
+        Which R_max requests of the pool are stage-2 candidates.
+    stage1
+        Which request stage 1 takes: the largest (F, prompt), or the longest prompt.
+    """
+
+    greedy_threshold: Annotated[int, Field(ge=0)] | None = None
+    max_subset: Annotated[int, Field(ge=1, le=LARGEST_SUBSET)] = 4
+    key_order: Literal["slots-first", "margin-first"] = "slots-first"
+    candidate_order: Literal["oldest", "newest", "largest"] = "oldest"
+    stage1: Literal["f-score", "longest"] = "f-score"
+
+
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class HorizonParams(BalanceRouteParams):
+    """Parameters of BR-H.
+
+    Parameters
+    ----------
+    horizon
+        H, steps looked ahead.
+    discount
+        gamma in (0, 1].
+    reward_weight
+        alpha > 0.
+    overflow_weight
+        beta >= 0; None is G, the number of live replicas.
+    """
+
+    horizon: Annotated[int, Field(ge=0, le=LONGEST_HORIZON)] = 80
+    discount: Annotated[float, Field(gt=0, le=1)] = 1.0
+    reward_weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    overflow_weight: Annotated[float, Field(ge=0, le=1e9)] | None = None
+
+
+def params_from_json(kind: type[P], values: Mapping[str, Any], *, where: str) -> P:
+    """Check a JSON object of parameters strictly (``4`` is an integer, ``"4"`` is not).
+
+    Raises
+    ------
+    InputError
+        If a parameter is unknown or out of range.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(dict(values), strict=True)
+    except ValidationError as error:
+        raise _input_error(error, where) from error
+
+
+def params_from_text(kind: type[P], values: Mapping[str, str], *, where: str) -> P:
+    """Check parameters given as text on the command line; the text ``none`` is None.
+
+    Raises
+    ------
+    InputError
+        If a parameter is unknown, does not parse, or is out of range.
+    """
+    given = {key: None if text.lower() == "none" else text for key, text in values.items()}
+    try:
+        return TypeAdapter(kind).validate_python(given, strict=False)
+    except ValidationError as error:
+        raise _input_error(error, where) from error
+
+
+def _input_error(error: ValidationError, where: str) -> InputError:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "params"
+    if first["type"] == "unexpected_keyword_argument":
+        return InputError(where, "a parameter of this router", name)
+    expected = first["msg"][0].lower() + first["msg"][1:]
+    return InputError(f"{where}: {name}", expected.removeprefix("input should be "), first["input"])

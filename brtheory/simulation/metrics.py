@@ -1,0 +1,110 @@
+"""Metrics of a run, over all executed steps and over the loaded window, units in the names.
+
+Loaded window: from the completion of the first 10 % of requests to the step at which the last
+request becomes ready; per-request metrics there are those of requests 10 .. 90 % by arrival. A
+window that is empty is None, never zero.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brtheory.simulation.record import RunRecord, Totals
+
+Metrics = dict[str, float | int | None]
+MIDDLE_SHARE = (0.1, 0.9)
+
+
+def summarise(record: RunRecord) -> dict[str, object]:
+    """Metrics of a run as one plain object.
+
+    Returns
+    -------
+    dict
+        The metrics over all steps, and under ``loaded_window`` the same over the loaded window,
+        or None if that is empty. ``energy_model_*`` are modelled (see
+        ``brtheory.simulation.energy``), not measured.
+    """
+    everything = np.arange(len(record))
+    result: dict[str, object] = dict(
+        _metrics(record, _difference(record.totals, Totals()), everything)
+    )
+    result["loaded_window"] = loaded_window(record)
+    return result
+
+
+def loaded_window(record: RunRecord) -> Metrics | None:
+    """Metrics over the loaded window, None where it is empty."""
+    start, end = record.window_start, record.window_end
+    if start is None or end is None or end.steps <= start.steps:
+        return None
+    return _metrics(record, _difference(end, start), _middle_requests(record))
+
+
+def metric(summary: Mapping[str, object], name: str) -> float | None:
+    """One metric of a summary; ``loaded_window.`` before the name looks there."""
+    if name.startswith("loaded_window."):
+        window = summary["loaded_window"]
+        value = window[name.split(".", 1)[1]] if isinstance(window, Mapping) else None
+    else:
+        value = summary[name]
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _difference(later: Totals, earlier: Totals) -> Totals:
+    return Totals(
+        steps=later.steps - earlier.steps,
+        sum_peak=later.sum_peak - earlier.sum_peak,
+        sum_load=later.sum_load - earlier.sum_load,
+        sum_spread=later.sum_spread - earlier.sum_spread,
+        decoded_tokens=later.decoded_tokens - earlier.decoded_tokens,
+        completed=later.completed - earlier.completed,
+        clock_s=later.clock_s - earlier.clock_s,
+        energy_j=later.energy_j - earlier.energy_j,
+    )
+
+
+def _middle_requests(record: RunRecord) -> NDArray[np.int64]:
+    order = np.argsort(record.arrival_s, kind="stable")
+    low, high = (share * len(record) for share in MIDDLE_SHARE)
+    return order[math.ceil(low) : math.floor(high)]
+
+
+def _metrics(record: RunRecord, totals: Totals, requests: NDArray[np.int64]) -> Metrics:
+    barrier = record.replicas * totals.sum_peak
+    imbalance = barrier - totals.sum_load
+    metrics: Metrics = {
+        "steps": totals.steps,
+        "requests": totals.completed,
+        "duration_s": totals.clock_s,
+        "sum_peak_tokens": totals.sum_peak,
+        "sum_load_tokens": totals.sum_load,
+        "imbalance_total_tokens": imbalance,
+        "imbalance_mean_tokens": _ratio(imbalance, totals.steps),
+        "spread_mean_tokens": _ratio(totals.sum_spread, totals.steps),
+        "peak_over_mean": _ratio(barrier, totals.sum_load),
+        "barrier_idle_fraction": _ratio(imbalance, barrier),
+        "throughput_tokens_per_s": _ratio(totals.decoded_tokens, totals.clock_s),
+        "request_rate_per_s": _ratio(totals.completed, totals.clock_s),
+        "energy_model_j": totals.energy_j,
+        "energy_model_j_per_token": _ratio(totals.energy_j, totals.decoded_tokens),
+    }
+    decode_s = record.finished_s[requests] - record.admitted_s[requests]
+    metrics |= _percentiles("tpot", decode_s / record.output_tokens[requests])
+    metrics |= _percentiles("e2e", record.finished_s[requests] - record.arrival_s[requests])
+    wait = record.admitted_s[requests] - record.ready_s[requests]
+    metrics |= _percentiles("wait", wait)
+    metrics["wait_max_s"] = float(wait.max()) if len(wait) else None
+    return metrics
+
+
+def _percentiles(name: str, values: NDArray[np.float64]) -> Metrics:
+    if not len(values):
+        return {f"{name}_p{q}_s": None for q in (50, 95, 99)}
+    return {f"{name}_p{q}_s": float(np.percentile(values, q)) for q in (50, 95, 99)}
+
+
+def _ratio(numerator: float, denominator: float) -> float | None:
+    return numerator / denominator if denominator else None

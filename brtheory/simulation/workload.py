@@ -1,0 +1,79 @@
+"""What a simulation runs: requests with their true lengths, the cluster, the step-time model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brtheory.errors import InfeasibleError, InputError
+
+DEFAULT_A0 = 1.5e-7
+"""Seconds per token of the peak load: vllm-ascend's planner, 0.15 us/token."""
+DEFAULT_B0 = 0.020
+"""Seconds per step: vllm-ascend's planner, 20 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """tau(k) = b0 + a0*M(k) seconds.
+
+    Parameters
+    ----------
+    a0
+        Seconds per KV token of the peak load, >= 0.
+    b0
+        Seconds per step, >= 0; not both 0.
+    """
+
+    a0: float = DEFAULT_A0
+    b0: float = DEFAULT_B0
+
+    def __post_init__(self) -> None:
+        if not (self.a0 >= 0 and self.b0 >= 0 and 0 < self.a0 + self.b0 < np.inf):
+            raise InputError("step time", "finite a0 >= 0 and b0 >= 0, not both 0", self)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterShape:
+    """G replicas of ``slots`` places and, optionally, a KV capacity in tokens."""
+
+    replicas: int
+    slots: int
+    kv_capacity: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("replicas", "slots", "kv_capacity"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(name, "an integer >= 1", value)
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Prompt and true output tokens of n requests, both shape (n,), int64, >= 1."""
+
+    prompt_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.prompt_tokens)
+
+    def check_fits(self, shape: ClusterShape) -> None:
+        """Refuse requests that no empty replica could take.
+
+        The engine reserves prompt + output tokens at admission.
+
+        Raises
+        ------
+        InfeasibleError
+            Naming the first such request and the limit.
+        """
+        if shape.kv_capacity is None:
+            return
+        reserved = self.prompt_tokens + self.output_tokens
+        too_large = np.flatnonzero(reserved > shape.kv_capacity)
+        if len(too_large):
+            i = int(too_large[0])
+            raise InfeasibleError(
+                f"request {i} reserves {reserved[i]} KV tokens, kv_capacity is {shape.kv_capacity}"
+            )
