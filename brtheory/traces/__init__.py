@@ -1,0 +1,1 @@
+"""Traces: readers for every published format, canonical files, descriptions, embedded workloads."""
