@@ -257,7 +257,7 @@ def _given(
         return None
     wanted = columns[role]
     if _normal(wanted) not in by_name:
-        got = f"columns {', '.join(reversed(by_name.values()))[:200]}"
+        got = f"columns {', '.join(reversed(list(by_name.values())))[:200]}"
         raise InputError(where, f"a column {wanted!r} for {role}", got)
     return by_name[_normal(wanted)]
 
