@@ -7,7 +7,6 @@ NaN, unknown fields and numbers of the wrong kind are refused with ``file:line``
 import json
 import re
 from collections.abc import Sequence
-from json.decoder import scanstring
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,11 +32,21 @@ def read_contract(path: Path, model: type[Model]) -> Model:
     InputError
         With ``file:line`` if the text is not JSON or does not fit the contract.
     """
+    return parse_contract(read_text(path), model, name=str(path))
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 file; a byte order mark is left out.
+
+    Raises
+    ------
+    InputError
+        If the bytes are not UTF-8.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(str(path), "UTF-8 text", f"byte {error.start} that is not") from error
-    return parse_contract(text, model, name=str(path))
 
 
 def parse_contract(text: str, model: type[Model], *, name: str, first_line: int = 1) -> Model:
@@ -96,6 +105,15 @@ def line_of(text: str, location: Location) -> int:
     return text.count("\n", 0, position) + 1
 
 
+def at_line(error: InputError, text: str, *, name: str, first_line: int = 1) -> InputError:
+    """Point an error about a part of a document (``requests[3].id``) at ``file:line``."""
+    location = [
+        int(token) if token.isdigit() else token for token in re.findall(r"\w+", error.where)
+    ]
+    line = first_line + line_of(text, location) - 1
+    return InputError(f"{name}:{line}: {error.where}", error.expected, error.got)
+
+
 class _BadValueError(Exception):
     def __init__(self, expected: str, token: str) -> None:
         super().__init__(expected)
@@ -148,7 +166,7 @@ def _child(text: str, position: int, part: int | str) -> int | None:
     while text[position] not in "}]":
         key: int | str = index
         if opening == "{":
-            key, position = scanstring(text, position + 1)
+            key, position = _DECODER.raw_decode(text, position)
             position = _skip_space(text, _skip_space(text, position) + 1)
         if key == part:
             return position

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from brtheory.contracts import Contract, read_contract
+from brtheory.contracts import Contract, at_line, parse_contract, read_text
 from brtheory.errors import InputError
 
 TOKEN_LIMIT = 2**40
@@ -128,11 +128,12 @@ def read_instance(path: Path) -> Instance:
     InputError
         With ``file:line`` if it does not fit the contract.
     """
-    document = read_contract(path, InstanceDocument)
+    text = read_text(path)
+    document = parse_contract(text, InstanceDocument, name=str(path))
     try:
         return instance_from_document(document)
     except InputError as error:
-        raise InputError(f"{path}: {error.where}", error.expected, error.got) from error
+        raise at_line(error, text, name=str(path)) from error
 
 
 def instance_from_document(document: InstanceDocument) -> Instance:

@@ -1,5 +1,6 @@
 """Validated parameters of the routers, from Python, ``--param k=v`` or JSON."""
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -77,7 +78,8 @@ def params_from_json(kind: type[P], values: Mapping[str, Any], *, where: str) ->
         If a parameter is unknown or out of range.
     """
     try:
-        return TypeAdapter(kind).validate_python(dict(values), strict=True)
+        # JSON mode: strict about numbers, yet an object may stand for the dataclass.
+        return TypeAdapter(kind).validate_json(json.dumps(dict(values)), strict=True)
     except ValidationError as error:
         raise _input_error(error, where) from error
 
@@ -103,4 +105,4 @@ def _input_error(error: ValidationError, where: str) -> InputError:
     if first["type"] == "unexpected_keyword_argument":
         return InputError(where, "a parameter of this router", name)
     expected = first["msg"][0].lower() + first["msg"][1:]
-    return InputError(f"{where}: {name}", expected.removeprefix("input should be "), first["input"])
+    return InputError(f"{where}.{name}", expected.removeprefix("input should be "), first["input"])

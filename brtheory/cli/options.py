@@ -1,0 +1,51 @@
+"""Options that several commands share, and the parsing of ``--param``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brtheory.errors import InputError
+from brtheory.routers.params import params_from_text
+from brtheory.routers.registry import RouterSpec
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+RouterName = Annotated[
+    str,
+    typer.Option(
+        "--router",
+        help="Router by name: random, round-robin, p2c, jsq, engine-score, least-tokens, "
+        "pool-fifo, br0, brh, ...",
+    ),
+]
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", metavar="K=V", help="A parameter of the router, e.g. horizon=7; repeatable."
+    ),
+]
+PredictorName = Annotated[
+    str, typer.Option("--predictor", help="Predictor for brh: oracle (true lengths).")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+InputFile = Annotated[
+    Path, typer.Argument(help="JSON file.", exists=True, dir_okay=False, show_default=False)
+]
+
+
+def parse_params(spec: RouterSpec, given: Sequence[str] | None) -> object:
+    """Validated parameters of a router from ``K=V`` texts.
+
+    Raises
+    ------
+    InputError
+        If a text has no ``=``, or a parameter is unknown or out of range.
+    """
+    values = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError("--param", "K=V", repr(text))
+        values[key.strip().replace("-", "_")] = value.strip()
+    return params_from_text(spec.params, values, where=f"--param of {spec.name}")

@@ -1,0 +1,129 @@
+"""``brtheory simulate``: one router on one trace, all metrics."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from brtheory.cli.options import Json, Params, PredictorName, RouterName, Seed, parse_params
+from brtheory.cli.progress import progress_bar
+from brtheory.errors import InputError
+from brtheory.files import write_text_atomic
+from brtheory.routers.registry import find_router
+from brtheory.simulation.arrivals import PrefillDelay
+from brtheory.simulation.metrics import summarise
+from brtheory.simulation.run import RunConfig
+from brtheory.simulation.run import simulate as run_simulation
+from brtheory.simulation.spec import parse_arrivals
+from brtheory.simulation.workload import DEFAULT_A0, DEFAULT_B0, ClusterShape, StepTime
+from brtheory.traces.read import read_trace
+from brtheory.traces.schema import Trace
+from brtheory.traces.workloads import generate_workload
+
+
+def simulate(
+    router: RouterName,
+    trace: Annotated[
+        Path | None, typer.Option(help="Trace file (see `brtheory trace describe`).")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Embedded workload instead (see `brtheory workloads list`).")
+    ] = None,
+    requests: Annotated[
+        int | None, typer.Option("--requests", "--limit", min=1, help="Use at most so many.")
+    ] = None,
+    replicas: Annotated[int, typer.Option(min=1, help="Decode replicas, G.")] = 8,
+    slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
+    kv_capacity: Annotated[
+        int | None, typer.Option(min=1, help="KV tokens a replica can reserve; default unlimited.")
+    ] = None,
+    arrivals: Annotated[
+        str,
+        typer.Option(
+            help="closed:X keeps X*replicas*slots requests in the system; open:X plays the trace "
+            "at X times its rate; open:rho=R is Poisson at R times BR-0's saturated rate; all."
+        ),
+    ] = "closed:1.25",
+    param: Params = None,
+    predictor: PredictorName = "oracle",
+    seed: Seed = 0,
+    a0: Annotated[float, typer.Option(help="Seconds per token of the peak load.")] = DEFAULT_A0,
+    b0: Annotated[float, typer.Option(help="Seconds per step.")] = DEFAULT_B0,
+    prefill_s: Annotated[float, typer.Option(help="Prefill delay: seconds per request.")] = 0.0,
+    prefill_s_per_token: Annotated[
+        float, typer.Option(help="Prefill delay: seconds per prompt token.")
+    ] = 0.0,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON to this file too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate barrier-synchronised decode and print what a router wastes and what users feel.
+
+    Every step lasts b0 + a0 * (load of the fullest replica); the others wait. Figures are given
+    over all steps and over the loaded window (first 10 % completed .. last request ready), which
+    is the one to compare routers by.
+    """
+    spec = find_router(router)
+    config = RunConfig(
+        router=router,
+        shape=ClusterShape(replicas, slots, kv_capacity),
+        params=parse_params(spec, param),
+        predictor=predictor,
+        arrivals=parse_arrivals(arrivals),
+        step_time=StepTime(a0=a0, b0=b0),
+        prefill=PrefillDelay(prefill_s, prefill_s_per_token),
+        seed=seed,
+    )
+    source = load_trace(trace, workload, requests=requests, seed=seed)
+    with progress_bar(f"simulating {router}", total=len(source)) as advance:
+        metrics = summarise(run_simulation(source, config, on_progress=advance))
+    document = json.dumps(
+        {"router": router, "trace": source.name, "synthetic": source.synthetic, **metrics}
+    )
+    if out is not None:
+        write_text_atomic(out, document + "\n")
+    if as_json:
+        typer.echo(document)
+    else:
+        _show(source, metrics)
+
+
+def load_trace(
+    trace: Path | None, workload: str | None, *, requests: int | None, seed: int
+) -> Trace:
+    """Read the trace file or generate the workload, exactly one of which must be given.
+
+    Raises
+    ------
+    InputError
+        If both or neither are given, or the input does not fit.
+    """
+    if trace is not None and workload is None:
+        return read_trace(trace, limit=requests).trace
+    if workload is not None and trace is None:
+        return generate_workload(workload, requests=requests, seed=seed)
+    raise InputError(
+        "input", "one of --trace FILE and --workload NAME", "both" if trace else "none"
+    )
+
+
+def _show(source: Trace, metrics: Mapping[str, object]) -> None:
+    console = Console()
+    label = " (synthetic)" if source.synthetic else ""
+    table = Table("", "all steps", "loaded window", title=f"{source.name}{label}")
+    window = metrics["loaded_window"]
+    for name, value in metrics.items():
+        if name != "loaded_window":
+            inside = window.get(name) if isinstance(window, Mapping) else None
+            table.add_row(name, _text(value), _text(inside))
+    console.print(table)
+    console.print("energy_model_*: modelled, 100 + 300*u^0.7 W per replica, not measured")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
