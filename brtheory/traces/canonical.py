@@ -7,17 +7,14 @@ whole or not at all.
 """
 
 import json
-import os
-import tempfile
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import polars as pl
 
 from brtheory.errors import InputError
+from brtheory.files import atomic_path
 from brtheory.traces.checks import RawRows
 from brtheory.traces.faults import Faults
 from brtheory.traces.formats import PREFIX, Layout
@@ -33,35 +30,19 @@ def write_trace(trace: Trace, path: Path) -> None:
     Raises
     ------
     InputError
-        If the suffix is neither ``.csv`` nor ``.parquet``, or the directory does not exist.
+        If the suffix is neither ``.csv`` nor ``.parquet``, or ``path`` is a directory.
     """
-    writers: dict[str, Callable[[Trace, IO[bytes]], None]] = {
+    writers: dict[str, Callable[[Trace, Path], None]] = {
         ".csv": _write_csv,
         ".parquet": _write_parquet,
     }
     writer = writers.get(path.suffix.lower())
     if writer is None:
         raise InputError(str(path), "an output file ending in .csv or .parquet", path.name)
-    with atomic_output(path) as stream:
-        writer(trace, stream)
-
-
-@contextmanager
-def atomic_output(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside ``path`` that takes its place only if all went well."""
-    if not path.parent.is_dir():
-        raise InputError(str(path), "a directory that exists", path.parent)
     if path.is_dir():
         raise InputError(str(path), "an output file", "a directory")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with atomic_path(path) as part:
+        writer(trace, part)
 
 
 def parquet_head(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, object]]:
@@ -97,12 +78,6 @@ def _faults(path: Path, start: int, frame: pl.DataFrame) -> Faults:
     return Faults(lambda row: f"{path}: row {start + row + 1}", np.zeros(len(frame), np.int64))
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def _frame(trace: Trace) -> pl.DataFrame:
     columns = {
         "arrival_s": trace.arrival_s,
@@ -114,10 +89,10 @@ def _frame(trace: Trace) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _write_csv(trace: Trace, stream: IO[bytes]) -> None:
-    _frame(trace).write_csv(stream)
+def _write_csv(trace: Trace, path: Path) -> None:
+    _frame(trace).write_csv(path)
 
 
-def _write_parquet(trace: Trace, stream: IO[bytes]) -> None:
+def _write_parquet(trace: Trace, path: Path) -> None:
     kept = {"name": trace.name, "source": trace.source, "synthetic": trace.synthetic}
-    _frame(trace).write_parquet(stream, metadata={METADATA_KEY: json.dumps(kept)})
+    _frame(trace).write_parquet(path, metadata={METADATA_KEY: json.dumps(kept)})

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from brtheory.errors import InputError
-from brtheory.traces.canonical import atomic_output
+from brtheory.files import atomic_path
 from brtheory.traces.describe import Description
 from brtheory.traces.histograms import ArrivalCounts, IntegerHistogram
 
@@ -39,7 +39,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     Raises
     ------
     InputError
-        If the suffix is another one or the directory does not exist.
+        If the suffix is another one.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -48,9 +48,9 @@ def save_figure(figure: Figure, path: Path) -> None:
     metadata = {"Date": None} if suffix == ".svg" else None
     with (
         mpl.rc_context({"svg.hashsalt": "brtheory", "svg.fonttype": "none"}),
-        atomic_output(path) as stream,
+        atomic_path(path) as part,
     ):
-        figure.savefig(stream, format=suffix[1:], dpi=150, metadata=metadata)
+        figure.savefig(part, format=suffix[1:], dpi=150, metadata=metadata)
 
 
 def _title(description: Description) -> str:
@@ -87,6 +87,7 @@ def _rates(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return bin edges and arrivals per second; the last bin ends where the trace does."""
     used = int(np.flatnonzero(arrivals.counts)[-1]) + 1
-    edges = np.arange(used + 1) * arrivals.bin_s
+    edges = np.linspace(0.0, used * arrivals.bin_s, used + 1)
     edges[-1] = max(span_s, edges[-2] + 0.5 * arrivals.bin_s)
-    return edges, arrivals.counts[:used] / np.diff(edges)
+    rates: NDArray[np.float64] = arrivals.counts[:used] / np.diff(edges)
+    return edges, rates
