@@ -1,0 +1,196 @@
+"""Commands of the solvers package: ``brtheory solve``."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from brtheory.errors import InputError
+from brtheory.offline.assignment import read_assignment
+from brtheory.offline.instance import Instance, read_instance
+from solvers.budget import Budget, Options, Progress
+from solvers.facade import solve as solve_instance
+from solvers.interrupt import stop_on_interrupt
+from solvers.problem import admission_steps
+from solvers.result import SolveResult
+
+MEGABYTE = 1 << 20
+
+
+class _Method(StrEnum):
+    BRUTE = "brute"
+    DP = "dp"
+    BEAM = "beam"
+    MILP = "milp"
+    CPSAT = "cpsat"
+
+
+class _Case(StrEnum):
+    A = "A"
+    B = "B"
+    C = "C"
+
+
+class _Objective(StrEnum):
+    IMBALANCE = "imbalance"
+    TIME = "time"
+
+
+def solve(
+    instance: Annotated[Path, typer.Argument(help="Instance file (brtheory.instance/1).")],
+    method: Annotated[
+        _Method,
+        typer.Option(
+            help="brute: everything, tiny problems only. dp: dynamic program over partitions of "
+            "the active requests, exact for long instances of small width (case A). beam: the same "
+            "with a limited width, an upper bound. milp: PuLP with HiGHS. cpsat: OR-Tools CP-SAT."
+        ),
+    ],
+    case: Annotated[
+        _Case,
+        typer.Option(
+            help="A: admission steps given, replicas free. B: steps free too. C: the first tick."
+        ),
+    ] = _Case.A,
+    objective: Annotated[
+        _Objective,
+        typer.Option(
+            help="time: b0*steps + a0*sum of peaks. imbalance: sum of G*max - sum; alone in case B "
+            "it rewards holding requests back."
+        ),
+    ] = _Objective.TIME,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds; the best so far is returned at the limit.")
+    ] = None,
+    memory_limit: Annotated[
+        int | None, typer.Option(help="Megabytes for the states of the dynamic program.", min=1)
+    ] = None,
+    admissions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Case A: assignment file whose admission steps are taken (its replicas are not). "
+            "Without it each request starts at its ready step."
+        ),
+    ] = None,
+    hold: Annotated[
+        int | None,
+        typer.Option(help="Case B: most steps a request may wait; without it, any number."),
+    ] = None,
+    work_conserving: Annotated[
+        bool,
+        typer.Option(
+            "--work-conserving", help="Case B: no request waits while a replica has room for it."
+        ),
+    ] = False,
+    symmetry: Annotated[
+        bool,
+        typer.Option(
+            "--symmetry", help="Forbid renumbered copies of an assignment (milp, cpsat, A and B)."
+        ),
+    ] = False,
+    width: Annotated[int, typer.Option(help="States the beam keeps.", min=1)] = 1000,
+    workers: Annotated[int, typer.Option(help="Threads of milp and cpsat.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of milp and cpsat.", min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Find the best assignment of an instance, knowing every output length, and prove it.
+
+    Ctrl-C ends the search and prints the best so far, judged like every result.
+    """
+    given = read_instance(instance)
+    options = Options(symmetry=symmetry, seed=seed, workers=workers, width=width)
+    with stop_on_interrupt() as asked, _progress_line(f"{method.value}, case {case.value}") as show:
+        budget = Budget(
+            time_limit_s=time_limit,
+            memory_limit_bytes=None if memory_limit is None else memory_limit * MEGABYTE,
+            should_stop=asked,
+            on_progress=show,
+        )
+        result = solve_instance(
+            given,
+            method=method.value,
+            case=case.value,
+            objective=objective.value,
+            admissions=None if admissions is None else _steps(admissions),
+            hold=hold,
+            work_conserving=work_conserving,
+            options=options,
+            budget=budget,
+        )
+    if as_json:
+        typer.echo(json.dumps(result.to_json()))
+    else:
+        _print_table(result, given)
+
+
+def _steps(path: Path) -> dict[int, int]:
+    try:
+        return admission_steps(read_assignment(path))
+    except InputError as error:
+        raise InputError(f"{path}: {error.where}", error.expected, error.got) from error
+
+
+@contextmanager
+def _progress_line(title: str) -> Iterator[Callable[[Progress], None]]:
+    """One line on standard error with incumbent, bound and gap, where a person watches."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _progress: None
+        return
+    with console.status(title) as status:
+        known = Progress()
+
+        def show(progress: Progress) -> None:
+            nonlocal known
+            known = _merged(known, progress)
+            status.update(f"{title}: {_described(known)}")
+
+        yield show
+
+
+def _merged(old: Progress, new: Progress) -> Progress:
+    return Progress(
+        incumbent=old.incumbent if new.incumbent is None else new.incumbent,
+        bound=old.bound if new.bound is None else new.bound,
+        done=old.done if new.done is None else new.done,
+        total=old.total if new.total is None else new.total,
+    )
+
+
+def _described(progress: Progress) -> str:
+    parts = []
+    if progress.incumbent is not None:
+        parts.append(f"incumbent {progress.incumbent}")
+    if progress.bound is not None:
+        parts.append(f"bound {progress.bound}")
+    if progress.incumbent and progress.bound is not None:
+        parts.append(f"gap {(progress.incumbent - progress.bound) / progress.incumbent:.2%}")
+    if progress.done is not None:
+        parts.append(f"{progress.done} of {progress.total}")
+    return ", ".join(parts)
+
+
+def _print_table(result: SolveResult, instance: Instance) -> None:
+    unit = "tokens" if result.objective == "imbalance" else "integer units"
+    rows = {
+        "status": result.status,
+        "stopped": result.stop.value + (f" ({result.limit.value})" if result.limit else ""),
+        f"incumbent ({unit})": result.incumbent,
+        f"bound ({unit})": result.bound,
+        "gap": None if result.gap is None else f"{result.gap:.2%}",
+        "steps": result.steps,
+        "sum of peaks (token steps)": result.sum_peak,
+        "barrier time (s)": result.barrier_time_s,
+        "wall time (s)": f"{result.wall_s:.3f}",
+        "requests placed": f"{len(result.assignment or ())} of {len(instance.requests)}",
+    }
+    table = Table(show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, "unknown" if value is None else str(value))
+    Console().print(table)
