@@ -38,7 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in needing:
         item.add_marker(pytest.mark.traces)
     if needing and _traces_directory() is None and os.environ.get("BRTHEORY_REQUIRE_TRACES") == "1":
-        pytest.exit("real traces are required (BRTHEORY_REQUIRE_TRACES=1) and missing", returncode=2)
+        pytest.exit(
+            "real traces are required (BRTHEORY_REQUIRE_TRACES=1) and missing", returncode=2
+        )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -47,5 +49,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             "REAL TRACES MISSING: the tests that need them were left out "
             "(set BRTHEORY_TRACES to their directory)",
-            red=True, bold=True,
+            red=True,
+            bold=True,
         )

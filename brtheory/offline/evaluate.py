@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from pydantic import Field
+
+from brtheory.contracts import Contract
 from brtheory.offline.assignment import Assignment, Placement
 from brtheory.offline.instance import Instance, OfflineRequest
 
@@ -60,6 +63,18 @@ class Evaluation:
             "imbalance_total": self.imbalance_total,
             "time_s": self.time_s,
         }
+
+
+class EvaluationDocument(Contract):
+    """Verdict of the judge as JSON; figures are null where some request has no valid place."""
+
+    feasible: bool
+    violations: list[str]
+    steps: int | None = Field(description="Executed steps.")
+    sum_peak: int | None = Field(description="Sum over steps of the peak load, token-steps.")
+    sum_load: int | None = Field(description="Sum over steps and replicas of the load.")
+    imbalance_total: int | None = Field(description="replicas * sum_peak - sum_load.")
+    time_s: float | None = Field(description="b0*steps + a0*sum_peak, seconds.")
 
 
 def evaluate(instance: Instance, assignment: Assignment) -> Evaluation:

@@ -10,11 +10,52 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from brtheory.contracts import Contract
 from brtheory.simulation.record import RunRecord, Totals
 
 Metrics = dict[str, float | int | None]
 MIDDLE_SHARE = (0.1, 0.9)
+PERCENTILES = (50, 95, 99)
+
+
+class MetricsDocument(Contract):
+    """Metrics over one span of steps; null where the span is empty."""
+
+    steps: int = Field(description="Executed steps.")
+    requests: int = Field(description="Requests completed.")
+    duration_s: float = Field(description="Simulated seconds, idle time included.")
+    sum_peak_tokens: int = Field(description="Sum over steps of M, token-steps.")
+    sum_load_tokens: int = Field(description="Sum over steps and replicas of L_g, token-steps.")
+    imbalance_total_tokens: int = Field(description="G*sum_peak - sum_load, token-steps.")
+    imbalance_mean_tokens: float | None = Field(description="Mean over steps of G*M - sum L_g.")
+    spread_mean_tokens: float | None = Field(description="Mean over steps of max - min load.")
+    peak_over_mean: float | None = Field(description="Sum of peaks over sum of mean loads.")
+    barrier_idle_fraction: float | None = Field(description="Imbalance over G*M, in sums.")
+    throughput_tokens_per_s: float | None = Field(description="Decoded tokens per second.")
+    request_rate_per_s: float | None = Field(description="Completed requests per second.")
+    energy_model_j: float = Field(description="Modelled, 100 + 300*u^0.7 W a replica.")
+    energy_model_j_per_token: float | None = Field(description="Modelled joules per token.")
+    tpot_p50_s: float | None = Field(description="(finish - admission) / output tokens.")
+    tpot_p95_s: float | None
+    tpot_p99_s: float | None
+    e2e_p50_s: float | None = Field(description="Finish - arrival.")
+    e2e_p95_s: float | None
+    e2e_p99_s: float | None
+    wait_p50_s: float | None = Field(description="Admission - ready.")
+    wait_p95_s: float | None
+    wait_p99_s: float | None
+    wait_max_s: float | None
+
+
+class RunMetricsDocument(MetricsDocument):
+    """Output of ``brtheory simulate --json``: metrics over all steps and the loaded window."""
+
+    router: str
+    trace: str = Field(description="Trace file or workload name.")
+    synthetic: bool = Field(description="Whether the requests were generated.")
+    loaded_window: MetricsDocument | None
 
 
 def summarise(record: RunRecord) -> dict[str, object]:
@@ -102,8 +143,8 @@ def _metrics(record: RunRecord, totals: Totals, requests: NDArray[np.int64]) -> 
 
 def _percentiles(name: str, values: NDArray[np.float64]) -> Metrics:
     if not len(values):
-        return {f"{name}_p{q}_s": None for q in (50, 95, 99)}
-    return {f"{name}_p{q}_s": float(np.percentile(values, q)) for q in (50, 95, 99)}
+        return {f"{name}_p{q}_s": None for q in PERCENTILES}
+    return {f"{name}_p{q}_s": float(np.percentile(values, q)) for q in PERCENTILES}
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:

@@ -1,0 +1,5 @@
+"""``python -m brtheory.cli``."""
+
+from brtheory.cli.main import main
+
+main()

@@ -1,0 +1,55 @@
+"""``brtheory schema``: the JSON Schema of every machine-readable contract."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from brtheory.errors import InputError
+from brtheory.files import write_text_atomic
+from brtheory.offline.assignment import AssignmentDocument
+from brtheory.offline.evaluate import EvaluationDocument
+from brtheory.offline.instance import InstanceDocument
+from brtheory.routers.tick_document import TickAnswerDocument, TickDocument
+from brtheory.simulation.metrics import RunMetricsDocument
+
+CONTRACTS: dict[str, type[BaseModel]] = {
+    "instance": InstanceDocument,
+    "assignment": AssignmentDocument,
+    "evaluation": EvaluationDocument,
+    "tick": TickDocument,
+    "tick-answer": TickAnswerDocument,
+    "simulate": RunMetricsDocument,
+}
+
+
+def schema(
+    name: Annotated[str | None, typer.Argument(help="One of: " + ", ".join(CONTRACTS))] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write NAME.schema.json of every contract to this folder.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a contract, or list the contracts, or write them all."""
+    if out is not None:
+        for contract in CONTRACTS:
+            write_text_atomic(out / f"{contract}.schema.json", schema_text(contract))
+    elif name is None:
+        typer.echo("\n".join(CONTRACTS))
+    else:
+        typer.echo(schema_text(name), nl=False)
+
+
+def schema_text(name: str) -> str:
+    """JSON Schema of a contract as published under docs/schemas.
+
+    Raises
+    ------
+    InputError
+        If there is no contract of this name.
+    """
+    if name not in CONTRACTS:
+        raise InputError("contract", "one of " + ", ".join(CONTRACTS), repr(name))
+    document = CONTRACTS[name].model_json_schema(by_alias=True)
+    return json.dumps(document, indent=2) + "\n"

@@ -1,0 +1,108 @@
+"""Arrival texts, seeds, loads of the open loop, and the metrics of a window."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brtheory.errors import InputError
+from brtheory.simulation.metrics import summarise
+from brtheory.simulation.run import RunConfig, saturated_rate, seeded, simulate
+from brtheory.simulation.spec import ArrivalSpec, parse_arrivals
+from brtheory.simulation.workload import ClusterShape
+from brtheory.traces.schema import Trace
+
+SHAPE = ClusterShape(replicas=3, slots=4)
+
+
+def trace_of(n, *, synthetic=False, seed=0):
+    rng = np.random.default_rng(seed)
+    return Trace(
+        name="t",
+        source="test",
+        synthetic=synthetic,
+        arrival_s=np.cumsum(rng.exponential(0.3, size=n)),
+        prompt_tokens=rng.integers(1, 400, size=n),
+        output_tokens=rng.integers(1, 30, size=n),
+        prefix_id=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("closed:1.25", ArrivalSpec("closed", 1.25)),
+        ("open:2", ArrivalSpec("open", 2.0)),
+        ("open:rho=0.8", ArrivalSpec("rho", 0.8)),
+        ("all", ArrivalSpec("all")),
+    ],
+)
+def test_arrival_texts(text, spec):
+    assert parse_arrivals(text) == spec
+    assert parse_arrivals(str(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "text", ["", "closed", "closed:", "closed:0", "open:-1", "open:inf", "ALL"]
+)
+def test_arrival_texts_that_are_none(text):
+    with pytest.raises(InputError, match="closed:X, open:X"):
+        parse_arrivals(text)
+
+
+@given(st.integers(1, 10**6))
+def test_a_seed_rotates_a_real_trace(seed):
+    """The same requests in the same cyclic order, times increasing from 0."""
+    trace = trace_of(20)
+    rotated = seeded(trace, seed)
+    pairs = list(zip(trace.prompt_tokens, trace.output_tokens, strict=True))
+    turned = list(zip(rotated.prompt_tokens, rotated.output_tokens, strict=True))
+    assert turned in [pairs[k:] + pairs[:k] for k in range(20)]
+    assert rotated.arrival_s[0] == 0
+    assert (np.diff(rotated.arrival_s) > 0).all()
+
+
+def test_seed_zero_and_synthetic_traces_keep_their_order():
+    assert seeded(trace_of(20), 0).prompt_tokens.tolist() == trace_of(20).prompt_tokens.tolist()
+    synthetic = trace_of(20, synthetic=True)
+    assert seeded(synthetic, 7) is synthetic
+
+
+def config(arrivals, router="jsq", **fields):
+    return RunConfig(router=router, shape=SHAPE, arrivals=parse_arrivals(arrivals), **fields)
+
+
+def test_doubling_the_open_rate_halves_the_arrival_times():
+    trace = trace_of(30)
+    slow, fast = (simulate(trace, config(f"open:{x}")) for x in (1, 2))
+    assert fast.arrival_s == pytest.approx(slow.arrival_s / 2)
+
+
+def test_rho_sets_the_poisson_rate_against_saturated_br0():
+    trace = trace_of(2000)
+    wanted = config("open:rho=0.5", seed=3)
+    record = simulate(trace, wanted)
+    rate = (len(trace) - 1) / record.arrival_s[-1]
+    # The mean of n exponential gaps has a relative standard error of 1/sqrt(n) = 2.2 %.
+    assert rate == pytest.approx(0.5 * saturated_rate(trace, wanted), rel=0.1)
+
+
+@pytest.mark.parametrize("router", ["jsq", "br0"])
+def test_the_loaded_window_is_full_in_a_saturated_closed_loop(router):
+    trace = trace_of(600)
+    record = simulate(trace, config("closed:2", router=router))
+    window = summarise(record)["loaded_window"]
+    # Every slot busy at every step: one token each.
+    assert record.window_end.decoded_tokens - record.window_start.decoded_tokens == (
+        SHAPE.replicas * SHAPE.slots * window["steps"]
+    )
+    assert window["requests"] < 600
+
+
+def test_the_window_is_none_where_it_is_empty():
+    assert summarise(simulate(trace_of(50), config("all")))["loaded_window"] is None
+
+
+def test_an_unknown_predictor_is_refused():
+    with pytest.raises(InputError, match="predictor"):
+        simulate(trace_of(5), config("all", router="brh", predictor="crystal-ball"))
