@@ -78,11 +78,10 @@ def _number(value: float | None, unit: str = "") -> str:
 
 def _tokens_table(description: Description) -> Table:
     table = Table("tokens")
-    for key in description.prompt_tokens:
-        table.add_column(key, justify="right")
-    for name in ("prompt_tokens", "output_tokens"):
-        values = getattr(description, name).values()
-        table.add_row(name.removesuffix("_tokens"), *(f"{value:,.5g}" for value in values))
+    table.add_column("prompt", justify="right")
+    table.add_column("output", justify="right")
+    for key, prompt in description.prompt_tokens.items():
+        table.add_row(key, f"{prompt:,.6g}", f"{description.output_tokens[key]:,.6g}")
     return table
 
 

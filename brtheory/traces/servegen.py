@@ -14,6 +14,7 @@ import ast
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -158,24 +159,25 @@ def _draw(
 ) -> NDArray[np.float64]:
     window, fields = tables
     where = f"{client.dataset}: {window:g}.{_FIELDS[role]}"
-    tokens, weights = _parse_table(fields.get(_FIELDS[role]), where)
+    tokens, weights = _parse_table(str(fields.get(_FIELDS[role])), where)
     place = np.searchsorted(np.cumsum(weights) / weights.sum(), random.random(count), side="right")
     return tokens[place]
 
 
-def _parse_table(text: object, where: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+@lru_cache(maxsize=1024)
+def _parse_table(text: str, where: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return token counts and their probabilities from the text of a Python dictionary."""
     expected = "the text of a dictionary token count -> probability"
     try:
-        table = ast.literal_eval(text) if isinstance(text, str) else None
+        table = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise InputError(where, expected, str(text)[:60]) from error
+        raise InputError(where, expected, text[:60]) from error
     if not isinstance(table, dict) or not table:
-        raise InputError(where, expected, str(text)[:60])
+        raise InputError(where, expected, text[:60])
     if not all(type(key) is int and key >= 0 for key in table):
-        raise InputError(where, "whole token counts >= 0", str(text)[:60])
+        raise InputError(where, "whole token counts >= 0", text[:60])
     if not all(type(value) in (int, float) and 0 <= value <= 1 for value in table.values()):
-        raise InputError(where, "probabilities from 0 to 1", str(text)[:60])
+        raise InputError(where, "probabilities from 0 to 1", text[:60])
     weights = np.array(list(table.values()), np.float64)
     if not np.isclose(weights.sum(), 1.0, atol=1e-6):
         raise InputError(where, "probabilities that sum to 1", f"a sum of {weights.sum():.6g}")

@@ -169,6 +169,8 @@ def _refuse_other_delimiters(head: str, where: str) -> None:
 def _refuse_other_files(head: str, where: str, *, unreadable: bool) -> None:
     if unreadable or "\0" in head:
         raise InputError(where, "a trace in CSV, JSON Lines or Parquet", "other bytes")
+    if "\r" in head:
+        raise InputError(where, "lines that end in LF or CRLF", "lines that end in CR alone")
     if head.startswith("version https://git-lfs"):
         raise InputError(where, "a trace", "a Git LFS pointer to one (run `git lfs pull`)")
     if head.startswith("["):

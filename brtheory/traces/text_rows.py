@@ -65,8 +65,8 @@ def lines_of(block: Block) -> Lines:
 
 
 def split_header(line: str) -> tuple[str, ...]:
-    """Return the fields of one CSV line."""
-    return tuple(next(csv.reader([line]), ()))
+    """Return the fields of one CSV line; split at every comma where quotes do not close."""
+    return tuple(_split_line(line)) or tuple(line.split(","))
 
 
 def object_keys(line: str) -> tuple[str, ...]:
