@@ -39,7 +39,8 @@ def second_reading(state, weights, *, threshold, most):
         return [max(r[h] for r in rows) - rows[g][h] for h in range(len(rows[g]))]
 
     def score(delta, g):
-        overflow = [
+        pairs = zip(weights.overflow, margins(g), strict=True)
+        overflow = [w * max(0, delta - m) for w, m in pairs]
             w * max(0, delta - m) for w, m in zip(weights.overflow, margins(g), strict=True)
         ]
         return weights.reward * delta - sum(overflow)
