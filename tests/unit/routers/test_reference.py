@@ -41,8 +41,6 @@ def second_reading(state, weights, *, threshold, most):
     def score(delta, g):
         pairs = zip(weights.overflow, margins(g), strict=True)
         overflow = [w * max(0, delta - m) for w, m in pairs]
-            w * max(0, delta - m) for w, m in zip(weights.overflow, margins(g), strict=True)
-        ]
         return weights.reward * delta - sum(overflow)
 
     def serve(g, chosen, stage, value):
