@@ -106,19 +106,7 @@ def _comparison(description: Description, published: dict[str, float]) -> Table:
     table.add_column("published", justify="right")
     table.add_column("generated", justify="right")
     for key, value in published.items():
-        generated = generated_figure(description, key)
+        generated = description.figure(key)
         shown = "not computed" if generated is None else f"{generated:,.6g}"
         table.add_row(key, f"{value:,.6g}", shown)
     return table
-
-
-def generated_figure(description: Description, key: str) -> float | None:
-    """Return a figure of a description by the key it has in `published_statistics`."""
-    column, _, statistic = key.partition(".")
-    if not statistic:
-        value = getattr(description, key)
-        return None if value is None else float(value)
-    histogram = getattr(description, column.replace("_tokens", "_histogram"))
-    if statistic.startswith("p"):
-        return float(histogram.percentiles([float(statistic[1:])])[0])
-    return float(getattr(description, column)[statistic])

@@ -75,6 +75,17 @@ class Description:
         values = {key: value for key, value in vars(self).items() if key not in hidden}
         return {**values, "unusual": list(self.unusual)}
 
+    def figure(self, key: str) -> float | None:
+        """Return one figure by a key such as ``rows`` or ``prompt_tokens.p99.9``."""
+        column, _, statistic = key.partition(".")
+        if not statistic:
+            value: float | None = getattr(self, column)
+            return value
+        if not statistic.startswith("p"):
+            return float(getattr(self, column)[statistic])
+        histogram: IntegerHistogram = getattr(self, column.replace("_tokens", "_histogram"))
+        return histogram.percentiles([float(statistic[1:])])[0]
+
 
 def describe_stream(stream: TraceStream) -> Description:
     """Read a stream to its end and describe it; raises what the stream raises."""

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import truncnorm
+from scipy.special import ndtr, ndtri
 
 from brtheory.errors import InputError
 from brtheory.traces.published import PublishedTokens
@@ -64,20 +64,20 @@ def quantile_law(facts: PublishedTokens) -> Law:
 
 
 def truncated_normal_law(*, mean: float, sd: float) -> Law:
-    """Return a normal of spread ``sd`` before truncation at 0 whose mean after it is ``mean``."""
+    """Return a normal of spread ``sd`` before truncation at 0 whose mean after it is ``mean``.
+
+    With location m and c = m/sd, the mean after truncation is m + sd * phi(c) / Phi(c).
+    """
 
     def excess(location: float) -> float:
-        return float(truncnorm.mean(-location / sd, np.inf, loc=location, scale=sd) - mean)
+        cut = location / sd
+        density = np.exp(-(cut**2) / 2) / np.sqrt(2 * np.pi)
+        return float(location + sd * density / ndtr(cut) - mean)
 
     location = _solve(excess, mean - 5 * sd, mean, what=f"mean {mean}")
-
-    def law(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        values: NDArray[np.float64] = truncnorm.ppf(
-            probabilities, -location / sd, np.inf, loc=location, scale=sd
-        )
-        return values
-
-    return law
+    kept = ndtr(location / sd)
+    # Phi^-1(1 - kept*(1 - u)) from the upper side, where kept*(1 - u) keeps its digits.
+    return lambda probabilities: location - sd * ndtri(kept * (1 - probabilities))
 
 
 def maximum_entropy_law(*, mean: float, maximum: int) -> Law:

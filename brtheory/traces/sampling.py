@@ -13,8 +13,7 @@ orthonormal Hermite polynomials.
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtri
-from scipy.stats import gamma, rankdata
+from scipy.special import gammaincinv, ndtri
 
 from brtheory.errors import InputError
 from brtheory.traces.laws import Law
@@ -35,7 +34,7 @@ def stratified_pair(
     """Return two stratified columns whose normal scores have this correlation (Gaussian copula)."""
     first, noise = random.standard_normal((2, count))
     second = correlation * first + np.sqrt(1 - correlation**2) * noise
-    ranks = (rankdata(column, method="ordinal") - 1.0 for column in (first, second))
+    ranks = (column.argsort().argsort() for column in (first, second))
     left, right = ((rank + _inside(count, random)) / count for rank in ranks)
     return left, right
 
@@ -81,7 +80,7 @@ def arrival_times(
         Shape (count,), seconds, nondecreasing.
     """
     shape = cv**-2
-    gaps = gamma.ppf(stratified(count - 1, random), shape, scale=1 / (rate * shape))
+    gaps = gammaincinv(shape, stratified(count - 1, random)) / (rate * shape)
     return np.concatenate([[0.0], np.cumsum(gaps)])
 
 
