@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from brtheory.cli.description_view import show_description, show_dropped
 from brtheory.cli.progress import progress_bar
@@ -169,5 +170,5 @@ def parse_columns(text: str | None) -> dict[str, str] | None:
 @contextmanager
 def _reading(file: Path) -> Iterator[Callable[[int], None]]:
     total = file.stat().st_size if file.is_file() else None
-    with progress_bar(f"reading {file.name}", total=total) as advance:
+    with progress_bar(f"reading {escape(file.name)}", total=total) as advance:
         yield advance
