@@ -13,6 +13,8 @@ _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 LARGEST_SUBSET = 12
 LONGEST_HORIZON = 4096
+LARGEST_WINDOW = 1 << 16
+LARGEST_MEMORY = 1 << 16
 
 P = TypeVar("P")
 
@@ -67,6 +69,28 @@ class HorizonParams(BalanceRouteParams):
     discount: Annotated[float, Field(gt=0, le=1)] = 1.0
     reward_weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     overflow_weight: Annotated[float, Field(ge=0, le=1e9)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class WindowParams:
+    """Parameters of the window router (model-and-routers.md section 5).
+
+    Parameters
+    ----------
+    window
+        K, the oldest requests of the pool that are looked at.
+    wait_weight
+        lambda >= 0, tokens a second of waiting is worth; None is mean prompt / median wait.
+    age_limit
+        Median waits after which a request goes first; None is no limit.
+    memory
+        Admitted requests from which the mean prompt and the median wait are measured.
+    """
+
+    window: Annotated[int, Field(ge=1, le=LARGEST_WINDOW)] = 64
+    wait_weight: Annotated[float, Field(ge=0, le=1e12)] | None = None
+    age_limit: Annotated[float, Field(gt=0, le=1e9)] | None = 16.0
+    memory: Annotated[int, Field(ge=1, le=LARGEST_MEMORY)] = 1024
 
 
 def params_from_json(kind: type[P], values: Mapping[str, Any], *, where: str) -> P:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from brtheory.errors import InputError
+from brtheory.routers.backend import Backend, choose_backend
 from brtheory.routers.baselines import (
     EngineScore,
     JoinShortestQueue,
@@ -22,9 +23,11 @@ from brtheory.routers.baselines import (
     Random,
     RoundRobin,
 )
-from brtheory.routers.params import BalanceRouteParams, HorizonParams, NoParams
+from brtheory.routers.fast import FastBalanceRoute, FastEngine, FastPoolFifo, FastWindow
+from brtheory.routers.params import BalanceRouteParams, HorizonParams, NoParams, WindowParams
 from brtheory.routers.protocol import Router
 from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
+from brtheory.routers.window import Window
 
 Family = Literal["immediate", "pooled"]
 
@@ -42,11 +45,15 @@ class RouterSpec:
     summary
         One line for listings.
     build
-        Makes a fresh router from validated parameters and a random generator.
+        Makes a fresh router from validated parameters and a random generator; where there are
+        faster engines, the readable reference.
     params
         Dataclass of its parameters.
     needs_predictor
         Whether a tick needs loads projected by a predictor.
+    speed_up
+        Wraps a fresh reference router into the same decisions by a fast engine; None where the
+        reference is all there is.
     """
 
     name: str
@@ -55,6 +62,7 @@ class RouterSpec:
     build: Callable[[Any, np.random.Generator], Router]
     params: type = NoParams
     needs_predictor: bool = False
+    speed_up: Callable[[Any, FastEngine], Router] | None = None
 
 
 _BUILT_IN = (
@@ -84,6 +92,7 @@ _BUILT_IN = (
         "pooled",
         "late binding, oldest request first, no score",
         lambda _params, _rng: PoolFifo(),
+        speed_up=FastPoolFifo,
     ),
     RouterSpec(
         "br0",
@@ -91,6 +100,7 @@ _BUILT_IN = (
         "BR-0: two-stage tick on the one-step F-score",
         lambda params, _rng: BalanceRoute(params),
         BalanceRouteParams,
+        speed_up=FastBalanceRoute,
     ),
     RouterSpec(
         "brh",
@@ -99,6 +109,15 @@ _BUILT_IN = (
         lambda params, _rng: BalanceRouteHorizon(params),
         HorizonParams,
         needs_predictor=True,
+        speed_up=FastBalanceRoute,
+    ),
+    RouterSpec(
+        "window",
+        "pooled",
+        "of the oldest requests the one that fits the least-loaded replica best, waits weighed in",
+        lambda params, _rng: Window(params),
+        WindowParams,
+        speed_up=FastWindow,
     ),
 )
 
@@ -111,6 +130,31 @@ def router_specs() -> dict[str, RouterSpec]:
         spec: RouterSpec = entry.load()
         specs[spec.name] = spec
     return specs
+
+
+def build_router(
+    spec: RouterSpec, params: object, rng: np.random.Generator, *, backend: Backend = "numpy"
+) -> Router:
+    """Make a fresh router; every backend decides identically.
+
+    Parameters
+    ----------
+    spec, params, rng
+        What to build, its validated parameters, its source of randomness.
+    backend
+        ``numpy`` starts at once, ``compiled`` is fastest once numba has loaded, ``auto`` takes
+        what is installed, ``reference`` reads like the paper.
+
+    Warns
+    -----
+    RuntimeWarning
+        If ``compiled`` was asked for and numba is not installed; numpy is taken instead.
+    """
+    router = spec.build(params, rng)
+    engine = choose_backend(backend)
+    if spec.speed_up is None or engine == "reference":
+        return router
+    return spec.speed_up(router, engine)
 
 
 def find_router(name: str) -> RouterSpec:

@@ -1,0 +1,183 @@
+"""The fast routers: the reference routers' decisions from arrays, by numpy or compiled code.
+
+Each wraps its reference, which supplies parameters and state, answers the rare tick whose counts
+do not fit 64-bit integers, and is what tests compare with.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from brtheory.core.admission import Admission
+from brtheory.core.fscore import ScoreWeights, check_token_limit
+from brtheory.core.tick import TickState, check_state
+from brtheory.routers.baselines import PoolFifo
+from brtheory.routers.fast_arrays import Decisions, TickArrays, pack
+from brtheory.routers.fast_oldest import Patience, decide_fifo_numpy, decide_window_numpy
+from brtheory.routers.reference import BalanceRoute
+from brtheory.routers.vectorised import decide_numpy
+from brtheory.routers.window import Window, check_window_limit
+
+FastEngine = Literal["numpy", "compiled"]
+
+
+@runtime_checkable
+class ArrayRouter(Protocol):
+    """A pooled router that also decides on arrays."""
+
+    @property
+    def horizon(self) -> int:
+        """H: how many steps of projected loads a tick needs."""
+
+    def decide(self, arrays: TickArrays) -> Decisions:
+        """Decisions of one tick; the arrays are well-formed, as ``check_state`` would have it."""
+
+    def tick(self, state: TickState) -> list[Admission]:
+        """As ``PooledRouter``."""
+
+
+@dataclass(frozen=True)
+class FastBalanceRoute:
+    """BR-0 or BR-H by a fast engine.
+
+    Parameters
+    ----------
+    reference
+        The router it equals.
+    engine
+        ``numpy`` or ``compiled``.
+    """
+
+    reference: BalanceRoute
+    engine: FastEngine = "numpy"
+
+    @property
+    def horizon(self) -> int:
+        """H of the reference."""
+        return self.reference.horizon
+
+    def weights(self, replicas: int) -> ScoreWeights:
+        """The reference's weights, kept between ticks of the same G."""
+        if replicas not in self._weights:
+            self._weights[replicas] = self.reference.weights(replicas)
+        return self._weights[replicas]
+
+    def tick(self, state: TickState) -> list[Admission]:
+        """Decide one tick.
+
+        Raises
+        ------
+        InputError
+            As the reference.
+        """
+        check_state(state, horizon=self.horizon)
+        weights = self.weights(len(state.loads))
+        check_token_limit(state.loads, [r.prompt_tokens for r in state.pool], weights)
+        arrays = pack(state)
+        if arrays is None:
+            return self.reference.tick(state)
+        return self.decide(arrays).admissions(state.pool)
+
+    def decide(self, arrays: TickArrays) -> Decisions:
+        """Decide one tick on arrays.
+
+        Raises
+        ------
+        InputError
+            If a load or the pool is beyond the exact token limit.
+        """
+        weights = self.weights(len(arrays.free_slots))
+        if self.engine == "numpy":
+            return decide_numpy(arrays, self.reference.params, weights)
+        decisions: Decisions = _compiled().decide_balance(arrays, self.reference.params, weights)
+        return decisions
+
+    @cached_property
+    def _weights(self) -> dict[int, ScoreWeights]:
+        return {}
+
+
+@dataclass(frozen=True)
+class FastPoolFifo:
+    """The pooled FIFO by a fast engine; parameters as ``FastBalanceRoute``."""
+
+    reference: PoolFifo
+    engine: FastEngine = "numpy"
+
+    @property
+    def horizon(self) -> int:
+        """H = 0."""
+        return 0
+
+    def tick(self, state: TickState) -> list[Admission]:
+        """Decide one tick."""
+        check_state(state, horizon=0)
+        arrays = pack(state)
+        if arrays is None:
+            return self.reference.tick(state)
+        return self.decide(arrays).admissions(state.pool)
+
+    def decide(self, arrays: TickArrays) -> Decisions:
+        """Decide one tick on arrays."""
+        if self.engine == "numpy":
+            return decide_fifo_numpy(arrays)
+        decisions: Decisions = _compiled().decide_fifo(arrays)
+        return decisions
+
+
+@dataclass(frozen=True)
+class FastWindow:
+    """The window router by a fast engine; parameters as ``FastBalanceRoute``."""
+
+    reference: Window
+    engine: FastEngine = "numpy"
+
+    @property
+    def horizon(self) -> int:
+        """H = 0."""
+        return 0
+
+    def tick(self, state: TickState) -> list[Admission]:
+        """Decide one tick, then learn from the waits of what was admitted.
+
+        Raises
+        ------
+        InputError
+            As the reference.
+        """
+        check_state(state, horizon=0)
+        params = self.reference.params
+        check_window_limit(state.loads, [r.prompt_tokens for r in state.pool], params)
+        arrays = pack(state)
+        if arrays is None:
+            return self.reference.tick(state)
+        return self.decide(arrays).admissions(state.pool)
+
+    def decide(self, arrays: TickArrays) -> Decisions:
+        """Decide one tick on arrays, then learn from it.
+
+        Raises
+        ------
+        InputError
+            If a load or the pool is beyond the exact token limit.
+        """
+        patience = Patience(self.reference.wait_weight(), self.reference.longest_wait_s())
+        params = self.reference.params
+        if self.engine == "numpy":
+            decisions = decide_window_numpy(arrays, params, patience)
+        else:
+            decisions = _compiled().decide_window(arrays, params, patience)
+        self._learn(arrays, decisions)
+        return decisions
+
+    def _learn(self, arrays: TickArrays, decisions: Decisions) -> None:
+        for position in decisions.positions:
+            ready_s = 0.0 if arrays.ready_s is None else float(arrays.ready_s[position])
+            prompt = int(arrays.prompt_tokens[position])
+            self.reference.statistics.add(prompt, arrays.now_s - ready_s)
+
+
+def _compiled() -> Any:
+    """The compiled ticks; imported when first needed, because numba takes its time to load."""
+    return import_module("brtheory.routers.fast_compiled")

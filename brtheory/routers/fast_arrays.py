@@ -1,0 +1,121 @@
+"""A tick's state and decisions as arrays: what the numpy and compiled ticks work on.
+
+``pack`` makes them from a ``TickState``; simulator and proxy, which keep arrays anyway, hand them
+over directly and spare the lists.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brtheory.core.admission import Admission
+from brtheory.core.cluster import IntArray
+from brtheory.core.fscore import LOAD_LIMIT
+from brtheory.core.requests import Request
+from brtheory.core.tick import TickState
+
+SLOT_LIMIT = 2**40
+RESERVE_LIMIT = 2**57
+"""Slots and reserved tokens beyond these stay with the reference: their sums could overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class TickArrays:
+    """What a pooled router sees in one tick, without Python objects; nothing here is changed.
+
+    Parameters
+    ----------
+    columns
+        Shape (G, C), int64, C-contiguous: row g holds Lhat_g(h) at columns ``start`` + h.
+    free_slots
+        Shape (G,), int64, >= 0.
+    prompt_tokens
+        Shape (P,), int64, >= 1: the pool, oldest first.
+    start
+        Column of h = 0 (``HorizonState.columns`` and ``.start`` fit as they are).
+    ready_s
+        Shape (P,), float64; None where the router looks at no waits.
+    now_s
+        The clock.
+    reserved_tokens, free_tokens
+        Shapes (P,) and (G,), int64; both None where KV capacity is unlimited.
+    """
+
+    columns: IntArray
+    free_slots: IntArray
+    prompt_tokens: IntArray
+    start: int = 0
+    ready_s: NDArray[np.float64] | None = None
+    now_s: float = 0.0
+    reserved_tokens: IntArray | None = None
+    free_tokens: IntArray | None = None
+
+    def rows(self, horizon: int) -> IntArray:
+        """Projected loads, shape (G, H + 1), a view."""
+        return self.columns[:, self.start : self.start + horizon + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Admissions of one tick, in decision order; the sequences have one entry per admission.
+
+    Parameters
+    ----------
+    positions
+        Index of each admitted request in the pool.
+    replicas
+        Where it goes.
+    stages, scores
+        As in ``Admission``; None for routers without them.
+    """
+
+    positions: Sequence[int]
+    replicas: Sequence[int]
+    stages: Sequence[int] | None = None
+    scores: Sequence[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def admissions(self, pool: Sequence[Request]) -> list[Admission]:
+        """The decisions as admissions of the pool's requests."""
+        nothing = [None] * len(self)
+        return [
+            Admission(pool[position].id, replica, stage, score)
+            for position, replica, stage, score in zip(
+                self.positions,
+                self.replicas,
+                nothing if self.stages is None else self.stages,
+                nothing if self.scores is None else self.scores,
+                strict=True,
+            )
+        ]
+
+
+def pack(state: TickState) -> TickArrays | None:
+    """Arrays of a checked state, None where a number is beyond what they hold exactly."""
+    pool, limited = list(state.pool), state.free_tokens is not None
+    reserved = [request.reserved_tokens for request in pool] if limited else []
+    room = [] if state.free_tokens is None else list(state.free_tokens)
+    highest = max(max(row) for row in state.loads)
+    if (
+        max(state.free_slots) > SLOT_LIMIT
+        or _largest(reserved + room) > RESERVE_LIMIT
+        or max(highest, sum(request.prompt_tokens for request in pool)) > LOAD_LIMIT
+    ):
+        return None
+    return TickArrays(
+        columns=np.array(state.loads, dtype=np.int64),
+        free_slots=np.array(state.free_slots, dtype=np.int64),
+        prompt_tokens=np.array([request.prompt_tokens for request in pool], dtype=np.int64),
+        ready_s=np.array([request.ready_s for request in pool], dtype=np.float64),
+        now_s=state.now_s,
+        reserved_tokens=np.array(reserved, dtype=np.int64) if limited else None,
+        free_tokens=np.array(room, dtype=np.int64) if limited else None,
+    )
+
+
+def _largest(values: Sequence[int]) -> int:
+    return max((abs(value) for value in values), default=0)

@@ -1,0 +1,170 @@
+"""Vectorised ticks of the routers that look at the oldest requests: pooled FIFO and window."""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brtheory.core.cluster import IntArray
+from brtheory.routers.fast_arrays import Decisions, TickArrays
+from brtheory.routers.params import WindowParams
+from brtheory.routers.window import LARGEST_BONUS, check_window_limit, window_token_limit
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """What the window router has learned: lambda in tokens per second, the age limit in seconds."""
+
+    wait_weight: float
+    longest_wait_s: float
+
+
+def decide_fifo_numpy(arrays: TickArrays) -> Decisions:
+    """Decide one tick of the pooled FIFO: oldest first, largest (free slots, margin)."""
+    if arrays.reserved_tokens is not None and arrays.free_tokens is not None:
+        return _fifo_with_room(arrays, arrays.reserved_tokens, arrays.free_tokens.copy())
+    loads, caps = arrays.columns[:, arrays.start].tolist(), arrays.free_slots.tolist()
+    heap = [(-cap, loads[g], g) for g, cap in enumerate(caps) if cap > 0]
+    heapq.heapify(heap)
+    replicas: list[int] = []
+    for prompt in arrays.prompt_tokens[: sum(caps)].tolist():
+        cap, load, replica = heap[0]
+        replicas.append(replica)
+        if cap < -1:
+            heapq.heapreplace(heap, (cap + 1, load + prompt, replica))
+        else:
+            heapq.heappop(heap)
+    return Decisions(range(len(replicas)), replicas)
+
+
+def decide_window_numpy(arrays: TickArrays, params: WindowParams, patience: Patience) -> Decisions:
+    """Decide one tick of the window router.
+
+    Raises
+    ------
+    InputError
+        If a load or the pool is beyond ``window_token_limit``, as the reference.
+    """
+    check_limit(arrays, params)
+    return _WindowTick(arrays, params, patience).decide()
+
+
+def check_limit(arrays: TickArrays, params: WindowParams) -> None:
+    """Refuse what ``check_window_limit`` refuses, in its words.
+
+    Raises
+    ------
+    InputError
+        If a load or the sum of the pool's prompts exceeds ``window_token_limit``.
+    """
+    loads = arrays.rows(0)
+    limit = window_token_limit(len(loads), params)
+    total = float(arrays.prompt_tokens.sum(dtype=float))
+    # A float sum cannot wrap around; near the limit the exact check decides.
+    if int(loads.max()) > limit or total > limit * (1 - 2**-20):
+        check_window_limit(loads.tolist(), arrays.prompt_tokens.tolist(), params)
+
+
+class _WindowTick:
+    """One tick in progress; the arrays hold the requests that can still be reached."""
+
+    def __init__(self, arrays: TickArrays, params: WindowParams, patience: Patience) -> None:
+        self._cap: list[int] = arrays.free_slots.tolist()
+        self._free = sum(self._cap)
+        reach = slice(0, min(len(arrays.prompt_tokens), self._free + params.window))
+        wait_s = _waits(arrays)[reach]
+        self._window = params.window
+        self._prompts = arrays.prompt_tokens[reach]
+        self._bonus = wait_bonuses(wait_s, patience.wait_weight)
+        self._overdue = wait_s > patience.longest_wait_s
+        reserved = arrays.reserved_tokens
+        self._reserved = None if reserved is None else reserved[reach]
+        self._room = None if arrays.free_tokens is None else arrays.free_tokens.tolist()
+        self._loads: list[int] = arrays.columns[:, arrays.start].tolist()
+        self._total = sum(self._loads)
+        self._waiting: IntArray = np.arange(len(self._prompts))
+        self._heap = [(self._loads[g], g) for g, cap in enumerate(self._cap) if cap > 0]
+        heapq.heapify(self._heap)
+
+    def decide(self) -> Decisions:
+        """Serve the least-loaded open replica until slots or requests run out."""
+        positions: list[int] = []
+        replicas: list[int] = []
+        while self._free > 0 and len(self._waiting):
+            replica = self._heap[0][1]
+            oldest = self._fitting(replica)
+            if len(oldest):
+                position = self._choose(oldest, replica)
+                self._admit(position, replica)
+                positions.append(position)
+                replicas.append(replica)
+            else:
+                self._free -= self._cap[replica]
+                heapq.heappop(self._heap)
+        return Decisions(positions, replicas)
+
+    def _fitting(self, replica: int) -> IntArray:
+        oldest = self._waiting[: self._window]
+        if self._reserved is None or self._room is None:
+            return oldest
+        fitting: IntArray = oldest[self._reserved[oldest] <= self._room[replica]]
+        return fitting
+
+    def _choose(self, oldest: IntArray, replica: int) -> int:
+        overdue = self._overdue[oldest]
+        if overdue.any():
+            return int(oldest[overdue.argmax()])
+        load = self._loads[replica]
+        room = (self._total - load) // max(len(self._loads) - 1, 1) - load
+        prompts = self._prompts[oldest]
+        key = self._bonus[oldest] - np.abs(prompts - room)
+        ties = np.flatnonzero(key == key.max())
+        return int(oldest[ties[prompts[ties].argmax()]])
+
+    def _admit(self, position: int, replica: int) -> None:
+        prompt = int(self._prompts[position])
+        self._waiting = self._waiting[self._waiting != position]
+        self._loads[replica] += prompt
+        self._total += prompt
+        self._cap[replica] -= 1
+        self._free -= 1
+        if self._reserved is not None and self._room is not None:
+            self._room[replica] -= int(self._reserved[position])
+        if self._cap[replica] > 0:
+            heapq.heapreplace(self._heap, (self._loads[replica], replica))
+        else:
+            heapq.heappop(self._heap)
+
+
+def wait_bonuses(wait_s: NDArray[np.float64], weight: float) -> IntArray:
+    """``window.wait_bonus`` of each wait, shape (P,), int64."""
+    product = np.clip(weight * wait_s, -LARGEST_BONUS, LARGEST_BONUS)
+    return np.floor(product).astype(np.int64)
+
+
+def _waits(arrays: TickArrays) -> NDArray[np.float64]:
+    if arrays.ready_s is None:
+        return np.zeros(len(arrays.prompt_tokens))
+    return arrays.now_s - arrays.ready_s
+
+
+def _fifo_with_room(arrays: TickArrays, reserved: IntArray, room: IntArray) -> Decisions:
+    loads, cap = arrays.columns[:, arrays.start].copy(), arrays.free_slots.copy()
+    replicas: list[int] = []
+    for prompt, needed in zip(arrays.prompt_tokens.tolist(), reserved.tolist(), strict=True):
+        open_replicas = np.flatnonzero((cap > 0) & (room >= needed))
+        if not len(open_replicas):
+            break
+        replica = _first_replica(open_replicas.tolist(), cap, loads)
+        cap[replica] -= 1
+        room[replica] -= needed
+        loads[replica] += prompt
+        replicas.append(replica)
+    return Decisions(range(len(replicas)), replicas)
+
+
+def _first_replica(open_replicas: Sequence[int], cap: IntArray, loads: IntArray) -> int:
+    """Largest (free slots, margin), ties to the lower index."""
+    return min(open_replicas, key=lambda g: (-cap[g], loads[g]))
