@@ -1,0 +1,140 @@
+"""Which routers a study compares, as users write them: ``jsq``, ``brh:horizon=7``.
+
+``horizon=auto`` is the time between completions on a replica, about mean output / slots steps: the
+horizon model-and-routers.md section 3 (c) asks for. JSQ is in every study, because ratios are
+quoted against it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from brtheory.errors import InputError
+from brtheory.routers.params import params_from_text
+from brtheory.routers.registry import RouterSpec, find_router, router_specs
+
+BASELINE = "jsq"
+AUTO = "auto"
+DEFAULT_ROUTERS = (
+    "random",
+    "round-robin",
+    "p2c",
+    "jsq",
+    "engine-score",
+    "least-tokens",
+    "pool-fifo",
+    "br0",
+    "brh:horizon=80",
+    "brh:horizon=auto",
+    "window",
+)
+TITLES = {
+    "random": "Random",
+    "round-robin": "Round robin",
+    "p2c": "Power of two",
+    "jsq": "JSQ",
+    "engine-score": "Engine score",
+    "least-tokens": "Least tokens",
+    "pool-fifo": "Pooled FIFO",
+    "br0": "BR-0",
+    "brh": "BR-H",
+    "window": "Window",
+    "bf-io": "BF-IO",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One router of a study with its parameters resolved.
+
+    Parameters
+    ----------
+    label
+        Unique in a study: the name and the parameters given, e.g. ``brh:horizon=7``.
+    title
+        For people, e.g. ``BR-H (oracle, H = 7)``.
+    spec
+        The router.
+    params
+        Validated parameters.
+    automatic
+        Whether the horizon was computed from the trace.
+    """
+
+    label: str
+    title: str
+    spec: RouterSpec
+    params: object
+    automatic: bool = False
+
+
+def default_routers() -> tuple[str, ...]:
+    """The routers of a study that names none: those of the list that are registered."""
+    known = router_specs()
+    return tuple(text for text in DEFAULT_ROUTERS if text.split(":")[0] in known)
+
+
+def resolve_choices(
+    texts: Sequence[str], *, mean_output_tokens: float, slots: int
+) -> tuple[Choice, ...]:
+    """Resolve names and parameters; JSQ is added where missing, repetitions are dropped.
+
+    Parameters
+    ----------
+    texts
+        ``name`` or ``name:key=value:key=value``.
+    mean_output_tokens, slots
+        Give ``horizon=auto``.
+
+    Raises
+    ------
+    InputError
+        If a router or parameter is unknown or out of range.
+    """
+    horizon = near_horizon(mean_output_tokens, slots=slots)
+    choices = [_resolve(text, horizon=horizon) for text in texts]
+    if all(choice.label != BASELINE for choice in choices):
+        choices.insert(0, _resolve(BASELINE, horizon=horizon))
+    first: dict[str, Choice] = {}
+    for choice in choices:
+        first.setdefault(choice.label, choice)
+    return tuple(first.values())
+
+
+def near_horizon(mean_output_tokens: float, *, slots: int) -> int:
+    """H nearest the steps between two completions on a replica whose slots are full, at least 1.
+
+    Each of B requests ends within its o_i steps, so one in about mean(o) / B steps.
+    """
+    return max(1, round(mean_output_tokens / slots))
+
+
+def _resolve(text: str, *, horizon: int) -> Choice:
+    name, *pairs = (part.strip() for part in text.split(":"))
+    spec = find_router(name)
+    given = _pairs(pairs, text)
+    automatic = given.get("horizon") == AUTO
+    if automatic:
+        given["horizon"] = str(horizon)
+    params: object = params_from_text(spec.params, given, where=f"--routers {name}")
+    label = ":".join([name, *(f"{key}={value}" for key, value in given.items())])
+    return Choice(label, _title(spec, params, given), spec, params, automatic)
+
+
+def _pairs(pairs: Sequence[str], text: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals and value):
+            raise InputError("--routers", "NAME or NAME:KEY=VALUE:KEY=VALUE", repr(text))
+        given[key.strip().replace("-", "_")] = value.strip()
+    return given
+
+
+def _title(spec: RouterSpec, params: object, given: Mapping[str, str]) -> str:
+    notes = ["oracle"] if spec.needs_predictor else []
+    names = {field.name for field in fields(spec.params)}
+    if "horizon" in names:
+        notes.append(f"H = {getattr(params, 'horizon', None)}")
+    notes += [f"{key} = {value}" for key, value in given.items() if key != "horizon"]
+    title = TITLES.get(spec.name, spec.name)
+    return f"{title} ({', '.join(notes)})" if notes else title

@@ -1,0 +1,55 @@
+"""Jobs to results: from disk where they are finished, else computed and put there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from brtheory.study.cells import CellFile, CellStore, Job
+from brtheory.study.workers import run_jobs
+
+
+@dataclass
+class Execution:
+    """How jobs are run, and what it took so far.
+
+    Parameters
+    ----------
+    store
+        Where finished cells are kept.
+    workers
+        Processes, >= 1.
+    on_done
+        Called with the number of jobs finished since the last call.
+    reused, computed
+        Cells read from the store and cells computed.
+    cell_wall_s
+        Seconds of all cells, reused ones as first measured.
+    """
+
+    store: CellStore
+    workers: int
+    on_done: Callable[[int], None]
+    reused: int = 0
+    computed: int = 0
+    cell_wall_s: float = 0.0
+
+    def finish(self, jobs: Sequence[Job]) -> Mapping[str, CellFile]:
+        """Results of all jobs by key; each is kept as soon as it is there.
+
+        Raises
+        ------
+        BrtheoryError
+            If a job fails; the finished ones are kept.
+        """
+        unique = {job.key: job for job in jobs}
+        found = {key: self.store.read(job) for key, job in unique.items()}
+        done = {key: cell for key, cell in found.items() if cell is not None}
+        self.reused += len(done)
+        self.on_done(len(done) + len(jobs) - len(unique))
+        missing = [job for key, job in unique.items() if key not in done]
+        for outcome in run_jobs(missing, workers=self.workers):
+            job = unique[outcome.key]
+            done[job.key] = self.store.write(job, outcome.result or {}, wall_s=outcome.wall_s)
+            self.computed += 1
+            self.on_done(1)
+        self.cell_wall_s += sum(cell.wall_s for cell in done.values())
+        return done

@@ -1,0 +1,87 @@
+"""Tails that users feel: time per output token, and waits on a log scale."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from brtheory.study import wording
+from brtheory.study.figures import canvas
+from brtheory.study.figures.bars import router_colour
+from brtheory.study.figures.canvas import Drawing
+from brtheory.study.results import StudyDocument
+
+FLOOR_S = 1e-3
+"""Waits at or below are drawn here: a log axis has no zero."""
+MARKS = ("o", "D", "^")
+
+
+def tpot_dots(document: StudyDocument) -> Drawing:
+    """TPOT P50, P95 and P99 in milliseconds."""
+    return _dots(
+        document,
+        ("tpot_p50_s", "tpot_p95_s", "tpot_p99_s"),
+        name="tpot",
+        title="Time per output token",
+        caption="Further left is better. The axis does not start at zero.",
+    )
+
+
+def wait_dots(document: StudyDocument) -> Drawing:
+    """Wait P50, P99 and maximum in seconds, log scale."""
+    return _dots(
+        document,
+        ("wait_p50_s", "wait_p99_s", "wait_max_s"),
+        name="waits",
+        title="Wait before decoding starts",
+        caption=(
+            "Log scale, further left is better. A router can buy balance with starvation: look at "
+            "the maxima. Waits of at most 1 ms are drawn at 1 ms."
+        ),
+    )
+
+
+Line = tuple[str, str, list[float | None]]
+
+
+def _dots(
+    document: StudyDocument, metrics: Sequence[str], *, name: str, title: str, caption: str
+) -> Drawing:
+    names = [metric.split("_")[1].replace("p", "P") for metric in metrics]
+    names = ["maximum" if text == "max" else text for text in names]
+    lines: list[Line] = []
+    for facts in document.routers:
+        estimates = [document.estimate(facts.label, metric) for metric in metrics]
+        means = [None if estimate is None else estimate.mean for estimate in estimates]
+        lines.append((facts.title, router_colour(facts), means))
+    show = wording.milliseconds if name == "tpot" else wording.seconds
+    alt = f"{title}, {', '.join(names)}: " + "; ".join(
+        f"{line[0]} {', '.join(show(mean) for mean in line[2])}" for line in lines
+    )
+    with canvas.sheet(height=1.0 + 0.26 * len(lines)) as (figure, (panel,)):
+        _draw(panel, lines, names=names, milliseconds=name == "tpot")
+        svg = canvas.svg_text(figure, name=name, alt=alt)
+    return Drawing(name, title, caption, alt, svg)
+
+
+def _draw(panel: Axes, lines: Sequence[Line], *, names: Sequence[str], milliseconds: bool) -> None:
+    for place, (_, colour, means) in enumerate(lines):
+        scale, floor = (1000.0, 0.0) if milliseconds else (1.0, FLOOR_S)
+        known = [(max(scale * mean, floor), mark) for mean, mark in zip(means, MARKS, strict=True)
+                 if mean is not None]  # fmt: skip
+        panel.plot([x for x, _ in known], [place] * len(known), color=colour, linewidth=1)
+        for x, mark in known:
+            panel.plot(x, place, mark, color=colour, markersize=4.5)
+    for name, mark in zip(names, MARKS, strict=True):
+        panel.plot([], [], mark, color=canvas.MUTED, markersize=4.5, label=name)
+    panel.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, handletextpad=0)
+    panel.set_yticks(range(len(lines)), [title for title, _, _ in lines])
+    panel.tick_params(axis="y", length=0)
+    panel.margins(y=0.04)
+    panel.invert_yaxis()
+    if milliseconds:
+        panel.set_xlabel("milliseconds per output token")
+    else:
+        panel.set_xscale("log")
+        panel.set_xlabel("seconds")
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

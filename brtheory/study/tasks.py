@@ -1,0 +1,177 @@
+"""What a study computes, one small independent task at a time: a pure function of task and trace.
+
+A task's identity holds everything its result depends on besides the trace and the code; results
+are plain JSON values, so that a computed one and one read back are equal.
+"""
+
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from brtheory.analysis.stationary import WeightLaw, stationary_imbalance
+from brtheory.core.cluster import IntArray
+from brtheory.routers.registry import find_router
+from brtheory.simulation.metrics import summarise
+from brtheory.simulation.run import RunConfig, simulate
+from brtheory.traces.schema import Trace
+
+Result = dict[str, Any]
+
+
+class Task(Protocol):
+    """One cell of a study."""
+
+    def identity(self) -> dict[str, Any]:
+        """Everything that defines the task, as JSON values."""
+
+    def module(self) -> str:
+        """Module of the code that a result depends on, for the digest of the sources."""
+
+    def cost(self, requests: int) -> float:
+        """Rough relative effort on a trace of that many requests: long tasks start first."""
+
+    def run(self, trace: Trace) -> Result:
+        """Compute the result."""
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """All metrics of one simulated run."""
+
+    config: RunConfig
+
+    def identity(self) -> dict[str, Any]:
+        """The run's configuration."""
+        return {"task": "run", **config_values(self.config)}
+
+    def module(self) -> str:
+        """Where the router is built."""
+        return find_router(self.config.router).build.__module__
+
+    def cost(self, requests: int) -> float:
+        """Ticks grow with the replicas; horizons cost most."""
+        spec = find_router(self.config.router)
+        if spec.family == "immediate":
+            return requests
+        return requests * self.config.shape.replicas * (4 if spec.needs_predictor else 1)
+
+    def run(self, trace: Trace) -> Result:
+        """Simulate and summarise."""
+        return summarise(simulate(trace, self.config))
+
+
+@dataclass(frozen=True)
+class LoadsTask:
+    """Loads per replica over a run, sampled to at most ``points`` steps."""
+
+    config: RunConfig
+    points: int
+
+    def identity(self) -> dict[str, Any]:
+        """The run's configuration and the number of points."""
+        return {"task": "loads", "points": self.points, **config_values(self.config)}
+
+    def module(self) -> str:
+        """Where the router is built."""
+        return RunTask(self.config).module()
+
+    def cost(self, requests: int) -> float:
+        """As the run itself."""
+        return RunTask(self.config).cost(requests)
+
+    def run(self, trace: Trace) -> Result:
+        """Simulate under a sampler."""
+        sampler = LoadSampler(points=self.points)
+        simulate(trace, self.config, observers=(sampler,))
+        steps, loads = sampler.sample()
+        return {"steps": steps.tolist(), "loads": loads.tolist()}
+
+
+@dataclass(frozen=True)
+class StationaryTask:
+    """Mean of max - mean of G independent stationary loads, by Monte Carlo."""
+
+    replicas: int
+    slots: int
+    trials: int
+    seed: int
+
+    def identity(self) -> dict[str, Any]:
+        """All of it."""
+        return {"task": "stationary", **asdict(self)}
+
+    def module(self) -> str:
+        """The law is this package's own."""
+        return __name__
+
+    def cost(self, requests: int) -> float:
+        """Draws are cheap."""
+        return requests / 4
+
+    def run(self, trace: Trace) -> Result:
+        """Draw."""
+        drawn = stationary_imbalance(
+            WeightLaw.from_lengths(trace.prompt_tokens, trace.output_tokens),
+            replicas=self.replicas,
+            slots=self.slots,
+            trials=self.trials,
+            generator=np.random.default_rng(self.seed),
+        )
+        return asdict(drawn.excess_tokens)
+
+
+class LoadSampler:
+    """A step observer that keeps every 2^n-th step, n the smallest that bounds their number.
+
+    Parameters
+    ----------
+    points
+        At most this many steps are kept, >= 2.
+    """
+
+    def __init__(self, *, points: int) -> None:
+        self._points = points
+        self._every = 1
+        self._steps: list[int] = []
+        self._loads: list[IntArray] = []
+
+    def on_steps(self, step: int, loads: IntArray) -> None:
+        """Keep the steps that are multiples of the present spacing."""
+        first = -step % self._every
+        for offset in range(first, loads.shape[1], self._every):
+            self._steps.append(step + offset)
+            self._loads.append(loads[:, offset].copy())
+        while len(self._steps) > self._points:
+            self._thin()
+
+    def sample(self) -> tuple[IntArray, IntArray]:
+        """Steps, shape (n,), and loads in tokens, shape (n, G)."""
+        return np.array(self._steps, dtype=np.int64), np.array(self._loads, dtype=np.int64)
+
+    def _thin(self) -> None:
+        self._every *= 2
+        kept = [i for i, step in enumerate(self._steps) if step % self._every == 0]
+        self._steps = [self._steps[i] for i in kept]
+        self._loads = [self._loads[i] for i in kept]
+
+
+def config_values(config: RunConfig) -> dict[str, Any]:
+    """A run's configuration as JSON values."""
+    return {
+        "router": config.router,
+        "params": params_values(config.params),
+        "predictor": config.predictor,
+        "shape": asdict(config.shape),
+        "arrivals": str(config.arrivals),
+        "step_time": asdict(config.step_time),
+        "prefill": asdict(config.prefill),
+        "seed": config.seed,
+    }
+
+
+def params_values(params: object) -> dict[str, Any]:
+    """A router's validated parameters as JSON values."""
+    if is_dataclass(params) and not isinstance(params, type):
+        return asdict(params)
+    return {}

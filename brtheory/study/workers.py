@@ -1,0 +1,91 @@
+"""Running jobs on several processes: results do not depend on how many.
+
+Workers are started afresh (no forked threads), die with their parent however it ends, and leave
+writing to it.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+
+from brtheory.errors import BrtheoryError
+from brtheory.study.cells import Job
+from brtheory.study.tasks import Result
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job: its result and the seconds it took, or why it failed."""
+
+    key: str
+    result: Result | None
+    wall_s: float
+    failure: str | None = None
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_jobs(jobs: Sequence[Job], *, workers: int) -> Iterator[Outcome]:
+    """Yield outcomes in the order in which they come; long jobs start first.
+
+    Raises
+    ------
+    BrtheoryError
+        If a job fails, or a worker dies.
+    """
+    ordered = sorted(jobs, key=lambda job: -job.task.cost(len(job.trace)))
+    alone = workers == 1 or len(ordered) <= 1
+    outcomes = map(_run, ordered) if alone else _run_on_pool(ordered, workers=workers)
+    for outcome in outcomes:
+        if outcome.failure is not None:
+            raise BrtheoryError(outcome.failure)
+        yield outcome
+
+
+def _run_on_pool(jobs: Sequence[Job], *, workers: int) -> Iterator[Outcome]:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(
+        min(workers, len(jobs)), mp_context=context, initializer=_start_worker
+    )
+    try:
+        for future in as_completed([pool.submit(_run, job) for job in jobs]):
+            yield future.result()
+    except BrokenProcessPool as error:
+        raise BrtheoryError(
+            "a worker process died (out of memory?); finished cells are kept: run again to go on"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _run(job: Job) -> Outcome:
+    started = time.perf_counter()
+    try:
+        result = job.task.run(job.trace)
+    except BrtheoryError as error:
+        # As text: errors with several arguments do not survive the way between processes.
+        return Outcome(job.key, None, time.perf_counter() - started, str(error))
+    return Outcome(job.key, result, time.perf_counter() - started)
+
+
+def _start_worker() -> None:
+    """Die at once, in silence, on Ctrl-C and when the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
