@@ -9,9 +9,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from brtheory.cli.description_view import show_dropped
 from brtheory.cli.options import Json, Params, PredictorName, RouterName, Seed, parse_params
 from brtheory.cli.progress import progress_bar
-from brtheory.errors import InputError
+from brtheory.cli.trace_input import (
+    ColumnsOption,
+    End,
+    OnErrorChoice,
+    OnErrorOption,
+    Rate,
+    Start,
+    TraceFile,
+    WorkloadName,
+    load_requests,
+)
 from brtheory.files import write_text_atomic
 from brtheory.routers.registry import find_router
 from brtheory.simulation.arrivals import PrefillDelay
@@ -20,22 +31,21 @@ from brtheory.simulation.run import RunConfig
 from brtheory.simulation.run import simulate as run_simulation
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import DEFAULT_A0, DEFAULT_B0, ClusterShape, StepTime
-from brtheory.traces.read import read_trace
 from brtheory.traces.schema import Trace
-from brtheory.traces.workloads import generate_workload
 
 
 def simulate(
     router: RouterName,
-    trace: Annotated[
-        Path | None, typer.Option(help="Trace file (see `brtheory trace describe`).")
-    ] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="Embedded workload instead (see `brtheory workloads list`).")
-    ] = None,
+    trace: TraceFile = None,
+    workload: WorkloadName = None,
     requests: Annotated[
         int | None, typer.Option("--requests", "--limit", min=1, help="Use at most so many.")
     ] = None,
+    on_error: OnErrorOption = OnErrorChoice.RAISE,
+    start: Start = None,
+    end: End = None,
+    rate: Rate = 1.0,
+    columns: ColumnsOption = None,
     replicas: Annotated[int, typer.Option(min=1, help="Decode replicas, G.")] = 8,
     slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
     kv_capacity: Annotated[
@@ -77,37 +87,28 @@ def simulate(
         prefill=PrefillDelay(prefill_s, prefill_s_per_token),
         seed=seed,
     )
-    source = load_trace(trace, workload, requests=requests, seed=seed)
+    source, dropped = load_requests(
+        trace, workload, requests=requests, seed=seed, on_error=on_error, start=start, end=end,
+        rate=rate, columns=columns,
+    )  # fmt: skip
     with progress_bar(f"simulating {router}", total=len(source)) as advance:
         metrics = summarise(run_simulation(source, config, on_progress=advance))
     document = json.dumps(
-        {"router": router, "trace": source.name, "synthetic": source.synthetic, **metrics}
+        {
+            "router": router,
+            "trace": source.name,
+            "synthetic": source.synthetic,
+            "dropped": dropped,
+            **metrics,
+        }
     )
     if out is not None:
         write_text_atomic(out, document + "\n")
     if as_json:
         typer.echo(document)
     else:
+        show_dropped(Console(), dropped)
         _show(source, metrics)
-
-
-def load_trace(
-    trace: Path | None, workload: str | None, *, requests: int | None, seed: int
-) -> Trace:
-    """Read the trace file or generate the workload, exactly one of which must be given.
-
-    Raises
-    ------
-    InputError
-        If both or neither are given, or the input does not fit.
-    """
-    if trace is not None and workload is None:
-        return read_trace(trace, limit=requests).trace
-    if workload is not None and trace is None:
-        return generate_workload(workload, requests=requests, seed=seed)
-    raise InputError(
-        "input", "one of --trace FILE and --workload NAME", "both" if trace else "none"
-    )
 
 
 def _show(source: Trace, metrics: Mapping[str, object]) -> None:

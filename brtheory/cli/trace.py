@@ -1,19 +1,24 @@
 """``brtheory trace``: what a trace file is, and how to turn it into a canonical one."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from brtheory.cli.description_view import show_description, show_dropped
-from brtheory.cli.progress import progress_bar
-from brtheory.errors import InputError
+from brtheory.cli.trace_input import (
+    ColumnsOption,
+    End,
+    Limit,
+    OnErrorChoice,
+    OnErrorOption,
+    Rate,
+    Start,
+    parse_columns,
+    reading_bar,
+)
 from brtheory.traces.canonical import write_trace
 from brtheory.traces.describe import describe_stream
 from brtheory.traces.figure import description_figure, save_figure
@@ -26,46 +31,12 @@ app = typer.Typer(
 )
 
 
-class OnErrorChoice(StrEnum):
-    """What to do with a bad row."""
-
-    RAISE = "raise"
-    SKIP = "skip"
-
-
 File = Annotated[
     Path,
     typer.Argument(
         help="Trace file; its format and compression (gzip, zstd) are told by its content. "
         "For ServeGen a chunk-N-trace.csv or the directory of all of them.",
         show_default=False,
-    ),
-]
-OnErrorOption = Annotated[
-    OnErrorChoice,
-    typer.Option(
-        "--on-error",
-        help="raise: stop at the first bad row. skip: drop bad rows and count them by reason.",
-    ),
-]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Keep at most this many rows.")]
-Start = Annotated[
-    float | None,
-    typer.Option("--start", min=0.0, help="Keep rows from this second on, counted from the first."),
-]
-End = Annotated[
-    float | None,
-    typer.Option("--end", help="Keep rows before this second, counted from the first."),
-]
-Rate = Annotated[
-    float, typer.Option("--rate", help="Multiply the arrival rate by this, e.g. 2 halves the gaps.")
-]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        help="Which columns to use where names are unusual, e.g. "
-        "prompt_tokens=IN,output_tokens=OUT,arrival_s=WHEN (case does not matter).",
     ),
 ]
 Seed = Annotated[
@@ -92,7 +63,7 @@ def describe(
 
     Reads a file of any size in bounded memory. Percentiles are exact.
     """
-    with _reading(file) as advance:
+    with reading_bar(file) as advance:
         stream = stream_trace(
             file, on_error=on_error.value, limit=limit, start_s=start, end_s=end, rate=rate,
             columns=parse_columns(columns), seed=seed, on_progress=advance,
@@ -126,7 +97,7 @@ def convert(
     Parquet also keeps where the trace comes from and whether it is synthetic; CSV does not. The
     output appears whole or not at all.
     """
-    with _reading(file) as advance:
+    with reading_bar(file) as advance:
         result = read_trace(
             file, on_error=on_error.value, limit=limit, start_s=start, end_s=end, rate=rate,
             columns=parse_columns(columns), seed=seed, on_progress=advance,
@@ -144,31 +115,3 @@ def convert(
     console = Console()
     show_dropped(console, result.dropped)
     typer.echo(f"{out}: {len(result.trace):,} rows from {result.format}")
-
-
-def parse_columns(text: str | None) -> dict[str, str] | None:
-    """Return role to column name from ``role=NAME,role=NAME``.
-
-    Raises
-    ------
-    InputError
-        If a part is not of that form or a role comes twice.
-    """
-    if text is None:
-        return None
-    columns: dict[str, str] = {}
-    for part in text.split(","):
-        role, equals, name = (piece.strip() for piece in part.partition("="))
-        if not (role and equals and name):
-            raise InputError("--columns", "role=NAME,role=NAME", part)
-        if role.lower() in columns:
-            raise InputError("--columns", "each role once", role)
-        columns[role.lower()] = name
-    return columns
-
-
-@contextmanager
-def _reading(file: Path) -> Iterator[Callable[[int], None]]:
-    total = file.stat().st_size if file.is_file() else None
-    with progress_bar(f"reading {escape(file.name)}", total=total) as advance:
-        yield advance

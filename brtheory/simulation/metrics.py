@@ -55,6 +55,7 @@ class RunMetricsDocument(MetricsDocument):
     router: str
     trace: str = Field(description="Trace file or workload name.")
     synthetic: bool = Field(description="Whether the requests were generated.")
+    dropped: dict[str, int] = Field(description="Rows of the trace dropped, by reason.")
     loaded_window: MetricsDocument | None
 
 

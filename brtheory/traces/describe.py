@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from brtheory.contracts import Contract
 from brtheory.traces.histograms import ArrivalCounts, IntegerHistogram, Moments
 from brtheory.traces.read import NO_ARRIVALS, Batch, TraceStream
 from brtheory.traces.schema import Trace
@@ -85,6 +87,41 @@ class Description:
             return float(getattr(self, column)[statistic])
         histogram: IntegerHistogram = getattr(self, column.replace("_tokens", "_histogram"))
         return histogram.percentiles([float(statistic[1:])])[0]
+
+
+class TokenFiguresDocument(Contract):
+    """Statistics of one column of token counts; percentiles are exact, linear between ranks."""
+
+    min: int
+    p1: float
+    p5: float
+    p25: float
+    p50: float
+    p75: float
+    p90: float
+    p95: float
+    p99: float
+    max: int
+    mean: float
+
+
+class DescriptionDocument(Contract):
+    """Output of ``brtheory trace describe --json``."""
+
+    name: str
+    source: str
+    synthetic: bool
+    format: str = Field(description="Format told by the content.")
+    rows: int = Field(description="Rows kept.")
+    rows_read: int = Field(description="Rows looked at, dropped ones included.")
+    dropped: dict[str, int] = Field(description="Rows dropped, by reason.")
+    time_span_s: float | None = Field(description="Null without arrival times.")
+    rate_per_s: float | None
+    interarrival_cv: float | None = Field(description="Standard deviation over mean of the gaps.")
+    correlation: float | None = Field(description="Between prompt and output tokens.")
+    prompt_tokens: TokenFiguresDocument
+    output_tokens: TokenFiguresDocument
+    unusual: list[str] = Field(description="What to know before using the numbers.")
 
 
 def describe_stream(stream: TraceStream) -> Description:

@@ -249,6 +249,30 @@ def test_bad_arguments_are_one_line_and_exit_code_2(arguments, message):
     assert simulated.err.count("\n") == 1
 
 
+def test_trace_describe_fits_its_contract(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n0,5,2\n1.5,7,3\n2,0,3\n")
+    described = run_cli("trace", "describe", path, "--json", "--on-error", "skip")
+    document = json.loads(described.out)
+    validate(document, "trace-describe")
+    assert (document["rows"], sum(document["dropped"].values())) == (2, 1)
+    failed = run_cli("trace", "describe", path, "--json")
+    assert failed.code == 2
+    assert f"{path}:4" in failed.err
+
+
+def test_simulate_counts_dropped_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n0,5,2\n1.5,7,3\n2,0,3\n")
+    simulated = run_cli(
+        "simulate", "--trace", path, "--router", "jsq", "--json", "--on-error", "skip"
+    )
+    document = json.loads(simulated.out)
+    validate(document, "simulate")
+    assert document["requests"] == 2
+    assert sum(document["dropped"].values()) == 1
+
+
 def test_debug_shows_the_traceback():
     with pytest.raises(Exception, match="one of random"):
         run_cli("--debug", "simulate", "--router", "magic", "--workload", "azure-2023-conv")

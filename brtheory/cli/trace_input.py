@@ -1,0 +1,127 @@
+"""Options that say which requests a command takes: a trace file, how to read it, or a workload."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from brtheory.cli.progress import progress_bar
+from brtheory.errors import InputError
+from brtheory.traces.read import read_trace
+from brtheory.traces.schema import Trace
+from brtheory.traces.workloads import generate_workload
+
+
+class OnErrorChoice(StrEnum):
+    """What to do with a bad row."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+OnErrorOption = Annotated[
+    OnErrorChoice,
+    typer.Option(
+        "--on-error",
+        help="raise: stop at the first bad row. skip: drop bad rows and count them by reason.",
+    ),
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Keep at most this many rows.")]
+Start = Annotated[
+    float | None,
+    typer.Option("--start", min=0.0, help="Keep rows from this second on, counted from the first."),
+]
+End = Annotated[
+    float | None,
+    typer.Option("--end", help="Keep rows before this second, counted from the first."),
+]
+Rate = Annotated[
+    float, typer.Option("--rate", help="Multiply the arrival rate by this, e.g. 2 halves the gaps.")
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        help="Which columns to use where names are unusual, e.g. "
+        "prompt_tokens=IN,output_tokens=OUT,arrival_s=WHEN (case does not matter).",
+    ),
+]
+TraceFile = Annotated[
+    Path | None, typer.Option("--trace", help="Trace file (see `brtheory trace describe`).")
+]
+WorkloadName = Annotated[
+    str | None,
+    typer.Option("--workload", help="Embedded workload instead (see `brtheory workloads list`)."),
+]
+
+
+def load_requests(
+    trace: Path | None,
+    workload: str | None,
+    *,
+    requests: int | None,
+    seed: int,
+    on_error: OnErrorChoice = OnErrorChoice.RAISE,
+    start: float | None = None,
+    end: float | None = None,
+    rate: float = 1.0,
+    columns: str | None = None,
+) -> tuple[Trace, dict[str, int]]:
+    """Read the trace file or generate the workload, exactly one of which must be given.
+
+    Returns
+    -------
+    tuple
+        The requests, and the rows dropped by reason.
+
+    Raises
+    ------
+    InputError
+        If both or neither are given, or the input does not fit.
+    """
+    if trace is not None and workload is None:
+        with reading_bar(trace) as advance:
+            result = read_trace(
+                trace, on_error=on_error.value, limit=requests, start_s=start, end_s=end,
+                rate=rate, columns=parse_columns(columns), seed=seed, on_progress=advance,
+            )  # fmt: skip
+        return result.trace, result.dropped
+    if workload is not None and trace is None:
+        generated = generate_workload(workload, requests=requests, seed=seed)
+        return generated.scaled(rate) if rate != 1 else generated, {}
+    raise InputError(
+        "input", "one of --trace FILE and --workload NAME", "both" if trace else "none"
+    )
+
+
+def parse_columns(text: str | None) -> dict[str, str] | None:
+    """Return role to column name from ``role=NAME,role=NAME``.
+
+    Raises
+    ------
+    InputError
+        If a part is not of that form or a role comes twice.
+    """
+    if text is None:
+        return None
+    columns: dict[str, str] = {}
+    for part in text.split(","):
+        role, equals, name = (piece.strip() for piece in part.partition("="))
+        if not (role and equals and name):
+            raise InputError("--columns", "role=NAME,role=NAME", part)
+        if role.lower() in columns:
+            raise InputError("--columns", "each role once", role)
+        columns[role.lower()] = name
+    return columns
+
+
+@contextmanager
+def reading_bar(file: Path) -> Iterator[Callable[[int], None]]:
+    """Show a bar over the bytes of a trace file and yield ``advance(bytes)``."""
+    total = file.stat().st_size if file.is_file() else None
+    with progress_bar(f"reading {escape(file.name)}", total=total) as advance:
+        yield advance
