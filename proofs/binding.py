@@ -1,0 +1,108 @@
+"""What a statement is about, pinned: fingerprints of the production code and of the claim itself.
+
+The fingerprint of a function is a hash of its syntax tree without docstrings, so comments and
+layout may change and nothing else. What a statement names is followed: a function it names, the
+functions of this project that one calls, and so on; a statement about the tick is therefore about
+every line the tick runs.
+"""
+
+import ast
+import hashlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from types import FunctionType, ModuleType
+
+from proofs.statement import Statement
+
+ROOT = "brtheory."
+
+
+def code_fingerprints(statement: Statement) -> dict[str, str]:
+    """Name and fingerprint of every production function and class the statement rests on."""
+    return {_name(code): fingerprint(code) for code in reached(statement.about)}
+
+
+def claim_fingerprint(statement: Statement) -> str:
+    """Fingerprint of what is claimed and of the scopes in which it was checked."""
+    parts = (statement.claim, statement.latex, *statement.hypotheses, statement.expected)
+    keys = sorted(layer.key for layer in statement.layers)
+    return _digest("\n".join([*parts, *keys]))
+
+
+def fingerprint(code: object) -> str:
+    """Hash of the source's syntax tree without docstrings.
+
+    Raises
+    ------
+    TypeError
+        If ``code`` is not a function or a class with source.
+    """
+    tree = ast.parse(textwrap.dedent(inspect.getsource(code)))  # type: ignore[arg-type]  # checked
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return _digest(ast.dump(tree))
+
+
+def reached(about: Iterable[object]) -> list[object]:
+    """The named objects and all production functions and classes they use, sorted by name."""
+    seen: dict[str, object] = {}
+    waiting = [part for code in about for part in _parts(code)]
+    while waiting:
+        code = waiting.pop()
+        if _name(code) not in seen:
+            seen[_name(code)] = code
+            waiting.extend(_uses(code))
+    return [seen[name] for name in sorted(seen)]
+
+
+def changes(
+    statement: Statement, *, recorded_code: dict[str, str], recorded_claim: str
+) -> list[str]:
+    """Say what changed since the statement was recorded, one line each; empty if nothing did."""
+    now = code_fingerprints(statement)
+    lines = [
+        f"{name} changed"
+        for name in sorted(now.keys() & recorded_code.keys())
+        if now[name] != recorded_code[name]
+    ]
+    lines += [f"{name} is new" for name in sorted(now.keys() - recorded_code.keys())]
+    lines += [f"{name} is gone" for name in sorted(recorded_code.keys() - now.keys())]
+    if claim_fingerprint(statement) != recorded_claim:
+        lines.append("the claim or its layers changed")
+    return lines
+
+
+def _parts(code: object) -> Iterator[object]:
+    """Split a module into its functions and classes; anything else is itself."""
+    if not isinstance(code, ModuleType):
+        yield code
+        return
+    for member in vars(code).values():
+        if _is_production(member) and member.__module__ == code.__name__:
+            yield member
+
+
+def _uses(code: object) -> Iterator[object]:
+    """Production functions and classes whose names occur in the source of ``code``."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(code)))  # type: ignore[arg-type]  # checked
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    scope = vars(sys.modules[str(code.__module__)])
+    for name in sorted(names):
+        if _is_production(scope.get(name)):
+            yield scope[name]
+
+
+def _is_production(value: object) -> bool:
+    code = inspect.unwrap(value) if callable(value) else value  # functools.cache wraps
+    return isinstance(code, FunctionType | type) and code.__module__.startswith(ROOT)
+
+
+def _name(code: object) -> str:
+    return f"{code.__module__}.{getattr(code, '__qualname__', repr(code))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

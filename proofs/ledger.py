@@ -1,0 +1,208 @@
+"""The ledger: runs the layers of statements and says what each found, how long, and since when.
+
+The paper and the documentation read it; they never type a verdict.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from proofs.record import LayerRecord, Record, StatementRecord, record_of
+from proofs.statement import (
+    NOT_RUN_HERE,
+    Layer,
+    Method,
+    Outcome,
+    Statement,
+    Verdict,
+    agrees,
+    combined,
+)
+
+Progress = Callable[[str, Layer], None]
+"""Called with a statement's id and the layer that has just finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """One layer in the ledger.
+
+    Parameters
+    ----------
+    method, scope
+        As in ``Layer``.
+    outcome
+        What this run found, None where it was not run here.
+    seconds
+        Wall time of this run, None where it was not run here.
+    recorded
+        Last recorded verdict and its date for a layer not run here; None without a record, or
+        where the claim or its code has changed since.
+    """
+
+    method: Method
+    scope: str
+    outcome: Outcome | None
+    seconds: float | None
+    recorded: tuple[Verdict, str] | None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Of this run, else the recorded one, else None."""
+        if self.outcome is not None:
+            return self.outcome.verdict
+        return None if self.recorded is None else self.recorded[0]
+
+    @property
+    def summary(self) -> str:
+        """E.g. 'smt proved' or 'execution not run here (checked on 2026-11-29)'."""
+        if self.outcome is not None:
+            return f"{self.method} {self.outcome.verdict}"
+        if self.recorded is None:
+            return f"{self.method} {NOT_RUN_HERE}"
+        return f"{self.method} {NOT_RUN_HERE} ({self.recorded[0]} on {self.recorded[1]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One statement in the ledger."""
+
+    statement: Statement
+    layers: tuple[LayerRow, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """All layers together; a layer without any verdict leaves the statement open."""
+        found = [layer.verdict for layer in self.layers]
+        return combined(Verdict.OPEN if verdict is None else verdict for verdict in found)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the layers run here."""
+        return sum(layer.seconds or 0.0 for layer in self.layers)
+
+    @property
+    def surprises(self) -> list[LayerRow]:
+        """Layers run here that disagree with what the statement stands for."""
+        expected = self.statement.expected
+        return [
+            layer
+            for layer in self.layers
+            if layer.outcome is not None and not agrees(layer.outcome.verdict, expected=expected)
+        ]
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether no layer that ran disagrees."""
+        return not self.surprises
+
+    def to_json(self) -> dict[str, object]:
+        """As printed by ``brtheory prove --json``."""
+        statement = self.statement
+        return {
+            "id": statement.id,
+            "title": statement.title,
+            "claim": statement.claim,
+            "latex": statement.latex,
+            "hypotheses": list(statement.hypotheses),
+            "source": statement.source,
+            "verdict": str(self.verdict),
+            "expected": str(statement.expected),
+            "as_expected": self.as_expected,
+            "layers": [_layer_json(layer) for layer in self.layers],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def run(
+    statements: Sequence[Statement],
+    *,
+    quick: bool = False,
+    record: Record | None = None,
+    on_layer: Progress | None = None,
+) -> list[Row]:
+    """Run the layers of statements.
+
+    Parameters
+    ----------
+    statements
+        In the order of the result.
+    quick
+        Leave out the layers that do not fit in a minute together.
+    record
+        Last recorded verdicts, for the layers left out.
+    on_layer
+        Told after each layer, run or left out.
+    """
+    known = {} if record is None else record
+    rows = []
+    for statement in statements:
+        last = _usable(known.get(statement.id), statement)
+        layers = []
+        for layer in statement.layers:
+            layers.append(_layer_row(layer, last, leave_out=quick and not layer.quick))
+            if on_layer is not None:
+                on_layer(statement.id, layer)
+        rows.append(Row(statement, tuple(layers)))
+    return rows
+
+
+def recorded(rows: Iterable[Row], record: Record, *, date: str) -> Record:
+    """The record after a run: rows whose layers all ran replace what was known.
+
+    Parameters
+    ----------
+    rows
+        Of a full run.
+    record
+        What was known before.
+    date
+        Day of the run, ISO 8601.
+    """
+    result = dict(record)
+    for row in rows:
+        layers = {
+            layer.key: LayerRecord(str(done.outcome.verdict), done.outcome.detail, done.seconds)
+            for layer, done in zip(row.statement.layers, row.layers, strict=True)
+            if done.outcome is not None and done.seconds is not None
+        }
+        if len(layers) == len(row.layers):
+            result[row.statement.id] = record_of(
+                row.statement, date=date, verdict=row.verdict, layers=layers
+            )
+    return result
+
+
+def layer_count(statements: Iterable[Statement]) -> int:
+    """How often ``on_layer`` will be called."""
+    return sum(len(statement.layers) for statement in statements)
+
+
+def _usable(last: StatementRecord | None, statement: Statement) -> StatementRecord | None:
+    """The record, unless the claim or its code has changed since."""
+    return None if last is None or last.changes(statement) else last
+
+
+def _layer_row(layer: Layer, last: StatementRecord | None, *, leave_out: bool) -> LayerRow:
+    if not leave_out:
+        start = time.perf_counter()
+        outcome = layer.check()
+        seconds = round(time.perf_counter() - start, 3)
+        return LayerRow(layer.method, layer.scope, outcome, seconds, None)
+    verdict = None if last is None else last.layer_verdict(layer.key)
+    known = None if last is None or verdict is None else (verdict, last.date)
+    return LayerRow(layer.method, layer.scope, None, None, known)
+
+
+def _layer_json(layer: LayerRow) -> dict[str, object]:
+    found, known = layer.outcome, layer.recorded
+    return {
+        "method": str(layer.method),
+        "scope": layer.scope,
+        "status": NOT_RUN_HERE if found is None else "run",
+        "verdict": None if layer.verdict is None else str(layer.verdict),
+        "detail": None if found is None else found.detail,
+        "witness": None if found is None else found.witness,
+        "recorded_on": None if known is None else known[1],
+        "seconds": layer.seconds,
+    }

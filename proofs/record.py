@@ -1,0 +1,97 @@
+"""The record: verdicts of the last full run, its date, and what the code looked like then.
+
+It is kept beside the statements as ``record.json``. A quick run shows its verdicts for the layers
+it leaves out, and only where neither the claim nor the code has changed since.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from brtheory.contracts import Contract, read_contract
+from brtheory.files import write_text_atomic
+from proofs.binding import changes, claim_fingerprint, code_fingerprints
+from proofs.statement import Statement, Verdict
+
+RECORD_PATH = Path(__file__).with_name("record.json")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRecord:
+    """One layer's last verdict."""
+
+    verdict: str
+    detail: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatementRecord:
+    """One statement's last full run.
+
+    Parameters
+    ----------
+    date
+        Day of the run, ISO 8601.
+    verdict
+        All layers together.
+    claim
+        Fingerprint of the claim; ``code`` those of the production code by name.
+    layers
+        By ``Layer.key``.
+    """
+
+    date: str
+    verdict: str
+    claim: str
+    code: dict[str, str]
+    layers: dict[str, LayerRecord]
+
+    def changes(self, statement: Statement) -> list[str]:
+        """Say what changed since, one line each."""
+        return changes(statement, recorded_code=self.code, recorded_claim=self.claim)
+
+    def layer_verdict(self, key: str) -> Verdict | None:
+        """Last verdict of one layer, None if it never ran."""
+        layer = self.layers.get(key)
+        return None if layer is None else Verdict(layer.verdict)
+
+
+Record = dict[str, StatementRecord]
+"""By statement id."""
+
+
+class RecordDocument(Contract):
+    """The record as JSON."""
+
+    statements: dict[str, StatementRecord]
+
+
+def read_record(path: Path = RECORD_PATH) -> Record:
+    """Read the record; empty where there is none yet.
+
+    Raises
+    ------
+    InputError
+        With ``file:line`` if it does not fit.
+    """
+    return read_contract(path, RecordDocument).statements if path.exists() else {}
+
+
+def write_record(record: Record, path: Path = RECORD_PATH) -> None:
+    """Write the record, statements sorted by id."""
+    statements = {name: asdict(record[name]) for name in sorted(record)}
+    write_text_atomic(path, json.dumps({"statements": statements}, indent=1) + "\n")
+
+
+def record_of(
+    statement: Statement, *, date: str, verdict: Verdict, layers: dict[str, LayerRecord]
+) -> StatementRecord:
+    """Record one statement with the present fingerprints."""
+    return StatementRecord(
+        date=date,
+        verdict=str(verdict),
+        claim=claim_fingerprint(statement),
+        code=code_fingerprints(statement),
+        layers=layers,
+    )

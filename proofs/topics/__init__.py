@@ -1,0 +1,1 @@
+"""The statements, one module per topic; ``proofs.register`` lists them all."""

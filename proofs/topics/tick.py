@@ -1,0 +1,192 @@
+"""T27 - T29: the whole tick of the product against its specification, for all real inputs."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from brtheory.core.admission import Admission
+from brtheory.core.requests import Request
+from brtheory.core.tick import TickState
+from brtheory.routers.params import BalanceRouteParams
+from brtheory.routers.reference import BalanceRoute
+from proofs.layers.execution import Obligations, Program, execution
+from proofs.layers.executor import named
+from proofs.layers.search import exhaustive
+from proofs.product import LIST
+from proofs.specification import Decision, Rule, specified_tick
+from proofs.statement import Statement, Verdict
+
+MODEL = "model-and-routers, section 3"
+LARGEST = 2**40
+
+RULES = (
+    Rule(greedy=0),
+    Rule(greedy=0, longest=True),
+    Rule(greedy=2),
+    Rule(greedy=2, margin_first=True),
+    Rule(greedy=9),
+    Rule(greedy=9, margin_first=True),
+    Rule(greedy=9, window=2),
+)
+
+
+def router(rule: Rule) -> BalanceRoute:
+    """The product's router for a variant."""
+    return BalanceRoute(
+        BalanceRouteParams(
+            greedy_threshold=rule.greedy,
+            max_subset=rule.window,
+            key_order="margin-first" if rule.margin_first else "slots-first",
+            stage1="longest" if rule.longest else "f-score",
+        )
+    )
+
+
+def product_tick(
+    loads: Sequence[Any], slots: Sequence[int], sizes: Sequence[Any], *, rule: Rule
+) -> list[Admission]:
+    """One tick of the product on any ordered number type."""
+    pool = [Request(id=i, prompt_tokens=size) for i, size in enumerate(sizes)]
+    return router(rule).tick(TickState([[load] for load in loads], list(slots), pool))
+
+
+def sane(loads: Sequence[Any], sizes: Sequence[Any]) -> list[object]:
+    """Assumptions the product checks: loads >= 0, prompts >= 1, both at most 2^40."""
+    parts: list[object] = []
+    for load in loads:
+        parts += [load >= 0, load <= LARGEST]
+    for size in sizes:
+        parts += [size >= 1, size <= LARGEST]
+    return parts
+
+
+def as_decisions(admissions: Sequence[Admission]) -> list[Decision]:
+    """The product's admissions in the specification's form."""
+    return [(a.id, a.replica, a.stage or 0, a.score) for a in admissions]
+
+
+def _refinement(requests: int, caps: Sequence[tuple[int, ...]]) -> Iterator[Program]:
+    for slots, rule in product(caps, RULES):
+        loads, sizes = named("L", len(slots)), named("s", requests)
+
+        def run(
+            loads: Any = loads, sizes: Any = sizes, slots: Any = slots, rule: Any = rule
+        ) -> Obligations:
+            got = as_decisions(product_tick(loads, slots, sizes, rule=rule))
+            want = specified_tick(loads, slots, sizes, rule=rule)
+            yield "same requests, replicas, stages", [d[:3] for d in got] == [d[:3] for d in want]
+            for mine, theirs in zip(got, want, strict=True):
+                yield "same score", mine[3] == theirs[3]
+
+        yield Program(run, sane(loads, sizes), f"slots {slots}, {rule}")
+
+
+def _guarantees(
+    loads: Sequence[Any], slots: Sequence[int], sizes: Sequence[Any], *, rule: Rule
+) -> Iterator[tuple[str, object]]:
+    admissions = product_tick(loads, slots, sizes, rule=rule)
+    ids = [a.id for a in admissions]
+    yield "nothing twice", len(set(ids)) == len(ids)
+    yield "nothing invented", set(ids) <= set(range(len(sizes)))
+    yield "dispatched = min(pool, slots)", len(ids) == min(len(sizes), sum(slots))
+    for replica, cap in enumerate(slots):
+        yield "slots respected", sum(a.replica == replica for a in admissions) <= cap
+
+
+def _guarantee_programs(requests: int, caps: Sequence[tuple[int, ...]]) -> Iterator[Program]:
+    for slots, rule in product(caps, RULES):
+        loads, sizes = named("L", 2), named("s", requests)
+
+        def run(
+            loads: Any = loads, sizes: Any = sizes, slots: Any = slots, rule: Any = rule
+        ) -> Obligations:
+            yield from _guarantees(loads, slots, sizes, rule=rule)
+
+        yield Program(run, sane(loads, sizes), f"slots {slots}, {rule}")
+
+
+def _small_ticks() -> Iterator[tuple[Any, ...]]:
+    for loads in product(range(4), repeat=2):
+        for slots in ((1, 1), (2, 1), (1, 2), (3, 0)):
+            for requests in (0, 1, 2, 3):
+                for sizes in product(range(1, 4), repeat=requests):
+                    for rule in RULES:
+                        yield loads, slots, sizes, rule
+
+
+def _guarantees_hold(
+    loads: Sequence[int], slots: Sequence[int], sizes: Sequence[int], rule: Rule
+) -> bool:
+    return all(ok for _, ok in _guarantees(loads, slots, sizes, rule=rule))
+
+
+def _refines(loads: Sequence[int], slots: Sequence[int], sizes: Sequence[int], rule: Rule) -> bool:
+    got = as_decisions(product_tick(loads, slots, sizes, rule=rule))
+    return got == specified_tick(loads, slots, sizes, rule=rule)
+
+
+T27 = Statement(
+    id="T27",
+    title="What every tick guarantees",
+    claim="Nothing is lost, nothing is dispatched twice, slots are respected, exactly "
+    "min(pool, slots) requests are dispatched, and the tick ends.",
+    latex=r"|\text{dispatched}| = \min(|\text{pool}|, S_{\mathrm{tot}})",
+    hypotheses=("no KV capacity limit",),
+    source=MODEL,
+    about=(BalanceRoute,),
+    expected=Verdict.CHECKED,
+    layers=(
+        execution(
+            "G = 2, 2 requests, all real loads and prompts, 7 variants",
+            lambda: _guarantee_programs(2, ((1, 1), (0, 1))),
+        ),
+        execution(
+            "G = 2, 3 requests, all real loads and prompts, 7 variants",
+            lambda: _guarantee_programs(3, ((1, 1), (2, 1), (0, 2))),
+            quick=False,
+        ),
+        exhaustive("G = 2, up to 3 requests, integers", _small_ticks, _guarantees_hold),
+    ),
+)
+
+T28 = Statement(
+    id="T28",
+    title="The product's tick is the specified tick",
+    claim="For every load, prompt and variant the product decides exactly what the specification "
+    "decides: replica, set, stage and score; so BR-0's rule is valid and eager.",
+    latex=r"\mathrm{tick}_{\mathrm{product}} = \mathrm{tick}_{\mathrm{spec}}",
+    source=MODEL,
+    about=(BalanceRoute,),
+    expected=Verdict.CHECKED,
+    layers=(
+        execution(
+            "G = 2, 2 requests, all real loads and prompts, 7 variants",
+            lambda: _refinement(2, ((1, 1), (2, 1))),
+        ),
+        execution(
+            "G = 2, 3 requests, all real loads and prompts, 7 variants",
+            lambda: _refinement(3, ((1, 1), (2, 1), (2, 2), (3, 1))),
+            quick=False,
+        ),
+        execution(
+            "G = 3, 2 requests, all real loads and prompts, 7 variants",
+            lambda: _refinement(2, ((1, 1, 1), (2, 1, 0))),
+            quick=False,
+        ),
+        exhaustive("G = 2, up to 3 requests, integers", _small_ticks, _refines),
+    ),
+)
+
+T29 = Statement(
+    id="T29",
+    title="The product's tick is the extracted tick",
+    claim="The product's tick equals a program extracted from a kernel-checked proof on random "
+    "cases. No layer for it exists yet.",
+    latex=r"\mathrm{tick}_{\mathrm{product}} = \mathrm{tick}_{\mathrm{extracted}}",
+    source=LIST,
+    about=(BalanceRoute,),
+    expected=Verdict.OPEN,
+    layers=(),
+)
+
+STATEMENTS = (T27, T28, T29)
