@@ -30,15 +30,17 @@ from solvers.problem import (
 )
 from solvers.result import Claim, SolveResult, Stop
 
-_MODULES: Mapping[str, tuple[str, str]] = {
-    "brute": ("solvers.brute", "ABC"),
-    "dp": ("solvers.dynamic", "A"),
-    "beam": ("solvers.beam", "A"),
-    "milp": ("solvers.milp.model", "ABC"),
-    "cpsat": ("solvers.cpsat.model", "ABC"),
-}
+_CASES: Mapping[str, str] = {"brute": "ABC", "dp": "A", "beam": "A", "milp": "ABC", "cpsat": "ABC"}
 
-METHODS = tuple(_MODULES)
+METHODS = tuple(_CASES)
+
+_MODULES: Mapping[str, tuple[str, str]] = {
+    "brute": ("solvers.brute", "solve"),
+    "dp": ("solvers.dynamic", "solve"),
+    "beam": ("solvers.dynamic", "solve_beam"),
+    "milp": ("solvers.milp.model", "solve"),
+    "cpsat": ("solvers.cpsat.model", "solve"),
+}
 
 
 class Backend(Protocol):
@@ -132,12 +134,12 @@ def solve_problem(
 
 
 def _check_pair(method: str, case: str) -> None:
-    if method not in _MODULES:
+    if method not in _CASES:
         raise InputError("method", "one of " + ", ".join(METHODS), repr(method))
     if case not in ("A", "B", "C"):
         raise InputError("case", "one of A, B, C", repr(case))
-    if case not in _MODULES[method][1]:
-        able = [name for name, (_, cases) in _MODULES.items() if case in cases]
+    if case not in _CASES[method]:
+        able = [name for name, cases in _CASES.items() if case in cases]
         raise InputError("method", f"one of {', '.join(able)} for case {case}", repr(method))
 
 
@@ -155,7 +157,9 @@ def _check_arguments(
 
 
 def _backend(method: str) -> Backend:
-    return cast("Backend", import_module(_MODULES[method][0]).solve)
+    """Import a method only when it is asked for: solver packages take long to load."""
+    name, function = _MODULES[method]
+    return cast("Backend", getattr(import_module(name), function))
 
 
 def _why_infeasible(problem: Problem, backend: Backend, options: Options) -> str:
