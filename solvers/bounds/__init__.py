@@ -1,0 +1,1 @@
+"""Certified lower bounds on the sum of peaks at production scale, and upper bounds beside them."""
