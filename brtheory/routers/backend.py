@@ -55,16 +55,28 @@ def choose_backend(backend: Backend) -> Engine:
 
 
 def kernel(function: F) -> F:
-    """Compile a function of arrays and integers; without numba it stays plain Python.
+    """Compile a function of arrays and integers that allocates nothing and returns no array.
 
     The integer arithmetic is that of int64, the floating-point one strict IEEE 754: no fast-math,
-    no fused operations, so that results equal the reference to the last bit.
+    no fused operations, so that results equal the reference to the last bit. Such a function is
+    inlined and compiled without reference counts: counting the arrays of its arguments took most
+    of a tick. Without numba it stays plain Python.
     """
+    return _compile(function, _nrt=False, forceinline=True)
+
+
+def entry_kernel(function: F) -> F:
+    """Compile a function that allocates, or that Python calls."""
+    return _compile(function)
+
+
+def _compile(function: F, **options: bool) -> F:
     if not compiled_available():
         return function
     numba = import_module("numba")
     with _cache_directory(numba.config) as writable:
-        compiled: F = numba.njit(cache=writable, nogil=True, error_model="numpy")(function)
+        jit = numba.njit(cache=writable, nogil=True, error_model="numpy", **options)
+        compiled: F = jit(function)
     return compiled
 
 

@@ -13,6 +13,7 @@ import pytest
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
 from brtheory.errors import InputError
+from brtheory.routers.backend import compiled_available
 from brtheory.routers.baselines import PoolFifo
 from brtheory.routers.fast import FastBalanceRoute, FastPoolFifo, FastWindow
 from brtheory.routers.params import BalanceRouteParams, HorizonParams, WindowParams
@@ -21,7 +22,7 @@ from brtheory.routers.window import Window, window_token_limit
 
 STATES = int(os.environ.get("BRTHEORY_TICK_STATES", "10000"))
 BATCHES = 4
-ENGINES = ("numpy",)
+ENGINES = ("numpy", "compiled") if compiled_available() else ("numpy",)
 
 
 def sized(rng, low, high, *, often):

@@ -1,0 +1,132 @@
+"""One compiled tick from a state in arrays: build the pool, decide, hand back the decisions."""
+
+# ruff: noqa: PLR0917, FBT003  # compiled functions take positional arguments only
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brtheory.core.cluster import IntArray
+from brtheory.routers.backend import entry_kernel, kernel
+from brtheory.routers.fast_oldest_kernels import fifo_tick, window_tick
+from brtheory.routers.fast_pool_kernels import Pool, append, make_pool
+from brtheory.routers.kernels import (
+    LARGEST,
+    NEWEST,
+    Rules,
+    balance_tick,
+    make_loads,
+    make_out,
+    scratch_for,
+)
+
+FloatArray = NDArray[np.float64]
+POOL_BEYOND_LIMIT = -2
+"""The pool's prompts may sum to more than the limit: the caller looks closer."""
+
+
+@entry_kernel
+def balance_once(
+    columns: IntArray,
+    start: int,
+    free_slots: IntArray,
+    prompts: IntArray,
+    reserved: IntArray,
+    room: IntArray,
+    weights: IntArray,
+    options: IntArray,
+    pool_limit: int,
+) -> tuple[int, IntArray]:
+    """Decide a tick of BR-0 or BR-H.
+
+    ``options`` are the fields of ``Rules`` after the weights, in their order; ``reserved`` and
+    ``room`` are empty where KV capacity is unlimited. Returns the number of admissions, or a
+    negative answer, and their positions, replicas, stages and scores as rows.
+    """
+    rules = Rules(
+        weights,
+        options[0],
+        options[1],
+        options[2],
+        options[3],
+        options[4],
+        options[5],
+        options[6] != 0,
+        options[7],
+    )
+    waiting, free = len(prompts), free_slots.sum()
+    if waiting > 0 and prompts.max() > pool_limit // waiting:
+        return POOL_BEYOND_LIMIT, np.empty((4, 0), np.int64)
+    sort = free > rules.greedy or rules.order == LARGEST
+    pool = make_pool(prompts, reserved, sort)
+    # Without a sorted view nothing past the free slots and the candidates can be reached.
+    reach = waiting if sort else min(waiting, free + rules.most)
+    _fill(pool, waiting - reach if rules.order == NEWEST else 0, reach)
+    loads = make_loads(columns, free_slots, room, len(weights))
+    out = make_out(min(waiting, free))
+    count = balance_tick(pool, reach, loads, start, rules, scratch_for(rules.most), out)
+    return count, _rows(out.position, out.replica, out.stage, out.score, count)
+
+
+@entry_kernel
+def fifo_once(
+    columns: IntArray,
+    start: int,
+    free_slots: IntArray,
+    prompts: IntArray,
+    reserved: IntArray,
+    room: IntArray,
+) -> tuple[int, IntArray]:
+    """Decide a tick of the pooled FIFO; as ``balance_once``, positions and replicas count."""
+    pool = make_pool(prompts, reserved, False)
+    reach = min(len(prompts), free_slots.sum())
+    _fill(pool, 0, reach)
+    loads = make_loads(columns, free_slots, room, 1)
+    out = make_out(reach)
+    count = fifo_tick(pool, reach, loads, start, out)
+    return count, _rows(out.position, out.replica, out.stage, out.score, count)
+
+
+@entry_kernel
+def window_once(
+    columns: IntArray,
+    start: int,
+    free_slots: IntArray,
+    prompts: IntArray,
+    reserved: IntArray,
+    room: IntArray,
+    ready_s: FloatArray,
+    now_s: float,
+    wait_weight: float,
+    longest_wait_s: float,
+    window: int,
+) -> tuple[int, IntArray]:
+    """Decide a tick of the window router; as ``fifo_once``."""
+    pool = make_pool(prompts, reserved, False)
+    free = free_slots.sum()
+    reach = min(len(prompts), free + window)
+    _fill(pool, 0, reach)
+    loads = make_loads(columns, free_slots, room, 1)
+    out = make_out(min(reach, free))
+    count = window_tick(
+        pool, reach, loads, start, ready_s, now_s, wait_weight, longest_wait_s, window, out
+    )
+    return count, _rows(out.position, out.replica, out.stage, out.score, count)
+
+
+@kernel
+def _fill(pool: Pool, first: int, reach: int) -> None:
+    for position in range(first, first + reach):
+        append(pool, position)
+
+
+@entry_kernel
+def _rows(
+    position: IntArray, replica: IntArray, stage: IntArray, score: IntArray, count: int
+) -> IntArray:
+    rows = np.empty((4, max(count, 0)), np.int64)
+    for i in range(count):
+        rows[0, i] = position[i]
+        rows[1, i] = replica[i]
+        rows[2, i] = stage[i]
+        rows[3, i] = score[i]
+    return rows
