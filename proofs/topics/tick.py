@@ -4,21 +4,15 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from brtheory.core.admission import Admission
-from brtheory.core.requests import Request
-from brtheory.core.tick import TickState
-from brtheory.routers.params import BalanceRouteParams
 from brtheory.routers.reference import BalanceRoute
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.executor import named
 from proofs.layers.search import exhaustive
-from proofs.product import LIST
-from proofs.specification import Decision, Rule, specified_tick
+from proofs.product import LIST, as_decisions, product_tick, sane
+from proofs.specification import Rule, specified_tick
 from proofs.statement import Statement, Verdict
 
 MODEL = "model-and-routers, section 3"
-LARGEST = 2**40
-
 RULES = (
     Rule(greedy=0),
     Rule(greedy=0, longest=True),
@@ -28,41 +22,6 @@ RULES = (
     Rule(greedy=9, margin_first=True),
     Rule(greedy=9, window=2),
 )
-
-
-def router(rule: Rule) -> BalanceRoute:
-    """The product's router for a variant."""
-    return BalanceRoute(
-        BalanceRouteParams(
-            greedy_threshold=rule.greedy,
-            max_subset=rule.window,
-            key_order="margin-first" if rule.margin_first else "slots-first",
-            stage1="longest" if rule.longest else "f-score",
-        )
-    )
-
-
-def product_tick(
-    loads: Sequence[Any], slots: Sequence[int], sizes: Sequence[Any], *, rule: Rule
-) -> list[Admission]:
-    """One tick of the product on any ordered number type."""
-    pool = [Request(id=i, prompt_tokens=size) for i, size in enumerate(sizes)]
-    return router(rule).tick(TickState([[load] for load in loads], list(slots), pool))
-
-
-def sane(loads: Sequence[Any], sizes: Sequence[Any]) -> list[object]:
-    """Assumptions the product checks: loads >= 0, prompts >= 1, both at most 2^40."""
-    parts: list[object] = []
-    for load in loads:
-        parts += [load >= 0, load <= LARGEST]
-    for size in sizes:
-        parts += [size >= 1, size <= LARGEST]
-    return parts
-
-
-def as_decisions(admissions: Sequence[Admission]) -> list[Decision]:
-    """The product's admissions in the specification's form."""
-    return [(a.id, a.replica, a.stage or 0, a.score) for a in admissions]
 
 
 def _refinement(requests: int, caps: Sequence[tuple[int, ...]]) -> Iterator[Program]:
