@@ -34,7 +34,7 @@ TURNS = 24
 MOST_TRACE_REQUESTS = 20_000
 """Requests of a trace used when --requests is not given: traces can have tens of millions."""
 DEFAULT_SCALING = "2,4,8,16,32"
-PLAIN_WIDTH = 132
+PLAIN_WIDTH = 140
 PROSE_WIDTH = 100
 
 app = typer.Typer(
@@ -238,7 +238,7 @@ def _show(document: StudyDocument, out: Path) -> None:
     for row in table_rows(document):
         table.add_row(row.title, *(_cell_text(cell) for cell in row.cells))
     console.print(table)
-    console.print(f"averages over the {SCOPE_TITLES[document.main_scope]}; {_conditions(document)}")
+    console.print(f"averages over {SCOPE_TITLES[document.main_scope]}; {_conditions(document)}")
     for finding in document.findings:
         console.print(Padding(Text(finding.text), (1, 0, 0, 2)), width=PROSE_WIDTH)
     for note in document.trace.notes:

@@ -100,7 +100,8 @@ def _estimate(name: str, rows: Sequence[Row], baseline: Sequence[Row] | None) ->
     reference = _values(name, baseline or ())
     ratio = ratio_of_means(values, reference) if len(reference) == len(values) else None
     low, high = _ends(mean)
-    ratio_low, ratio_high = _ends(ratio)
+    # JSQ's ratio to itself is 1 by definition: an interval would only look like a measurement.
+    ratio_low, ratio_high = (None, None) if rows[0].label == BASELINE else _ends(ratio)
     return Estimate(
         mean=mean.value,
         low=low,

@@ -4,6 +4,7 @@ Everything on it is computed from the ``StudyDocument``; drawings are inline, st
 page, nothing is loaded from elsewhere.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from brtheory.study.results import SCOPES, Scope, StudyDocument
 
 PAGE = Path("report") / "index.html"
 SCOPE_TITLES: dict[Scope, str] = {
-    "loaded_window": "loaded window (first 10 % completed … last request ready)",
+    "loaded_window": "the loaded window (first 10 % completed … last request ready)",
     "all_steps": "all executed steps",
 }
 WEAKNESSES = ("horizon", "least-tokens", "starvation", "short", "oracle")
@@ -64,6 +65,7 @@ def report_html(document: StudyDocument, curves: Sequence[LoadCurves]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = _unbroken
     weak = [finding for finding in document.findings if finding.kind in WEAKNESSES]
     return environment.get_template("report.html.j2").render(
         document=document,
@@ -77,6 +79,11 @@ def report_html(document: StudyDocument, curves: Sequence[LoadCurves]) -> str:
         metrics=[_metric_table(document, scope) for scope in SCOPES],
         wording=wording,
     )
+
+
+def _unbroken(text: str) -> str:
+    """Keeps a number and its unit on one line."""
+    return re.sub(r"(?<=\d) (?=(s|ms|steps|tokens)\b|[%×])", "\u00a0", text)
 
 
 def _drawings(document: StudyDocument, curves: Sequence[LoadCurves]) -> list[Drawing]:

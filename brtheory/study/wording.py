@@ -21,7 +21,7 @@ def ratio(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds at three digits: ``0.0312 s``, ``4.25 s``, ``73.1 s``."""
+    """Seconds at three digits: ``0.0312 s``, ``4.20 s``, ``73.1 s``."""
     return NONE if value is None else f"{_digits(value)} s"
 
 
@@ -31,7 +31,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def microseconds(value: float | None) -> str:
-    """Seconds as microseconds: ``0.15 µs``."""
+    """Seconds as microseconds: ``0.150 µs``."""
     return NONE if value is None else f"{_digits(1e6 * value)} µs"
 
 
@@ -64,4 +64,4 @@ def half_width(estimate: Estimate) -> float | None:
 
 
 def _digits(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:#.3g}".rstrip(".")

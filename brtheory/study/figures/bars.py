@@ -30,8 +30,8 @@ def imbalance_bars(document: StudyDocument) -> Drawing:
         bars,
         name="imbalance",
         title="Load imbalance",
-        axis="mean of G × max − sum, thousand KV tokens",
-        caption="Shorter is better. Lines are 95 % intervals over seeds.",
+        axis="imbalance, thousand KV tokens",
+        caption="Mean of G × max − sum; shorter is better. Lines are 95 % intervals over seeds.",
     )
 
 
@@ -92,7 +92,7 @@ def _bars(
         value, low, high = (None, None, None) if estimate is None else read(estimate)
         if value is None:
             continue
-        text = f"{scale * value:+.1f}" if signed else f"{scale * value:.1f}"
+        text = f"{scale * value:{'+' if signed else ''}.1f}".replace("-", "−")
         low, high = (None if end is None else scale * end for end in (low, high))
         bars.append(Bar(facts.title, scale * value, low, high, text, router_colour(facts)))
     return bars
@@ -101,7 +101,7 @@ def _bars(
 def _drawing(bars: list[Bar], *, name: str, title: str, axis: str, caption: str) -> Drawing:
     listed = "; ".join(f"{bar.title} {bar.text}" for bar in bars)
     alt = f"Bar chart, {axis}: {listed or wording.NONE}."
-    with canvas.sheet(height=0.75 + 0.26 * max(len(bars), 1)) as (figure, (panel,)):
+    with canvas.sheet(height=0.8 + 0.28 * max(len(bars), 1)) as (figure, (panel,)):
         _draw(panel, bars)
         panel.set_xlabel(axis)
         svg = canvas.svg_text(figure, name=name, alt=alt)
@@ -118,7 +118,7 @@ def _draw(panel: Axes, bars: list[Bar]) -> None:
         if bar.low is not None and bar.high is not None:
             panel.plot([bar.low, bar.high], [place, place], color=canvas.INK, linewidth=1)
             tip = max(bar.high, 0)
-        panel.text(max(tip, 0) + 0.02 * span, place, bar.text, va="center", fontsize=8.5)
+        panel.text(max(tip, 0) + 0.03 * span, place, bar.text, va="center", fontsize=9.5)
     panel.axvline(0, color=canvas.MUTED, linewidth=0.8)
     panel.set_yticks(range(len(bars)), [bar.title for bar in bars])
     panel.margins(x=0.16, y=0.02)

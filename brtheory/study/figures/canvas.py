@@ -17,8 +17,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-WIDTH_INCHES = 4.5
-"""Narrow, so that 9 point text is still readable on a telephone."""
+WIDTH_INCHES = 4.3
+"""Narrow, so that 10 point text is still readable on a telephone."""
 
 INK, MUTED, GRID = "#101112", "#606162", "#d0d1d2"
 BASELINE, SCORE, ORACLE, PLAIN, THEORY = "#a14a01", "#015aa1", "#5a8fb1", "#8a8b8c", "#3a3b3c"
@@ -42,12 +42,12 @@ _STYLE: dict[Any, object] = {
     "axes.spines.top": False,
     "axes.titlecolor": INK,
     "axes.titlelocation": "left",
-    "axes.titlesize": 9,
+    "axes.titlesize": 10,
     "figure.facecolor": "none",
-    "font.size": 9,
+    "font.size": 10,
     "grid.color": GRID,
     "grid.linewidth": 0.6,
-    "legend.fontsize": 8.5,
+    "legend.fontsize": 9.5,
     "legend.frameon": False,
     "legend.labelcolor": INK,
     "svg.fonttype": "none",

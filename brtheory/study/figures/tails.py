@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from brtheory.study import wording
 from brtheory.study.figures import canvas
@@ -58,7 +58,7 @@ def _dots(
     alt = f"{title}, {', '.join(names)}: " + "; ".join(
         f"{line[0]} {', '.join(show(mean) for mean in line[2])}" for line in lines
     )
-    with canvas.sheet(height=1.0 + 0.26 * len(lines)) as (figure, (panel,)):
+    with canvas.sheet(height=1.05 + 0.28 * len(lines)) as (figure, (panel,)):
         _draw(panel, lines, names=names, milliseconds=name == "tpot")
         svg = canvas.svg_text(figure, name=name, alt=alt)
     return Drawing(name, title, caption, alt, svg)
@@ -84,4 +84,7 @@ def _draw(panel: Axes, lines: Sequence[Line], *, names: Sequence[str], milliseco
     else:
         panel.set_xscale("log")
         panel.set_xlabel("seconds")
+        # Waits may span less than a decade: label 1, 2 and 5 of each.
+        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.xaxis.set_minor_formatter(NullFormatter())
