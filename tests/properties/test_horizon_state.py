@@ -1,12 +1,20 @@
 """The incremental horizon state equals the one rebuilt from scratch, after any history."""
 
+from functools import partial
+
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from brtheory.core.horizon import NEVER, HorizonState, RebuiltHorizonState
+from brtheory.routers.backend import compiled_available
 
 REPLICAS = 3
+KINDS = [RebuiltHorizonState, HorizonState]
+if compiled_available():
+    from brtheory.routers.fast_horizon import CompiledHorizonState
+
+    KINDS.append(partial(CompiledHorizonState, slots=8))
 
 # A change is (kind, pick, tokens, finish from now); what does not apply to the state is left out.
 changes = st.tuples(
