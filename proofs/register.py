@@ -3,13 +3,17 @@
 from proofs.statement import Statement
 from proofs.topics import (
     choice,
+    conservation,
+    extremes,
     horizon,
     horizon_exactness,
     imbalance_laws,
     increment,
     placement,
+    prediction,
     score,
     tick,
+    worst_cases,
 )
 
 STATEMENTS: tuple[Statement, ...] = (
@@ -18,7 +22,11 @@ STATEMENTS: tuple[Statement, ...] = (
     *choice.STATEMENTS,
     *imbalance_laws.STATEMENTS,
     *placement.STATEMENTS,
+    *conservation.STATEMENTS,
     *horizon.STATEMENTS,
     *horizon_exactness.STATEMENTS,
+    *prediction.STATEMENTS,
     *tick.STATEMENTS,
+    *worst_cases.STATEMENTS,
+    *extremes.STATEMENTS,
 )
