@@ -70,6 +70,20 @@ def certify(problem: Problem, result: SolveResult) -> SolveResult:
     return result
 
 
+def judged_value(problem: Problem, assignment: Assignment) -> int:
+    """The objective of an assignment by the judge.
+
+    Raises
+    ------
+    CertificationError
+        If it breaks a limit or a rule.
+    """
+    value = _figures(problem, assignment).value
+    if value is None:
+        raise CertificationError("an assignment without figures")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class _Figures:
     """The judge's figures; all None where there is no assignment."""

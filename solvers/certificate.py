@@ -1,0 +1,225 @@
+"""The plain checker of lower-bound certificates: integers only, no solver, nothing trusted.
+
+Contract ``brtheory.certificate/1``; docs/certificates.md has the format and the proofs. The claim:
+with the given admission steps every assignment of the instance has sum_peak >= ``bound``. Windows
+[a, b) of disjoint steps prove it, each by the step bound or by a tree that tries every replica for
+one request after the other, up to renaming replicas (a child per label in use, and one new label).
+At a leaf, integer multipliers y[g][j] >= 0 that sum to D over the replicas on every segment j give
+
+    D * sum_k M(k) >= sum_k sum_g y_g(k) L_g(k) >= sum_i <y_g(i), w_i> + sum_free min_g <y_g, w_i>.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import mul
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from brtheory.contracts import Contract
+from brtheory.offline.instance import Instance, instance_to_json
+
+Sums = tuple[list[int], list[int]]
+"""Prefix sums over segments of y*steps and of y*(sum of k - a): one multiplier row."""
+
+
+class WindowDocument(Contract):
+    """Steps [start, end), their claimed bound, and a tree (null: the step bound proves it)."""
+
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=1)]
+    bound: Annotated[int, Field(ge=0)]
+    scale: Annotated[int, Field(ge=1, description="D, what the multipliers of a segment sum to.")]
+    tree: Annotated[Any, Field(description="{request, children}, {multipliers} or null.")]
+
+
+class CertificateDocument(Contract):
+    """Contract ``brtheory.certificate/1``: a lower bound on sum_peak and its proof."""
+
+    schema_: Annotated[Literal["brtheory.certificate/1"], Field(alias="schema")]
+    subject: Annotated[str, Field(description="Digest of the instance and admission steps.")]
+    bound: Annotated[int, Field(ge=0, description="Claimed lower bound on sum_peak.")]
+    windows: list[WindowDocument]
+    seal: Annotated[str, Field(description="Digest of everything else.")]
+
+
+class RefutedError(Exception):
+    """The certificate does not prove what it claims; the message says where."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What [start, end) sees of an instance.
+
+    Parameters
+    ----------
+    inside
+        Requests that start or end inside: id -> (first segment, segment after the last, weight the
+        request would have at ``start``, in tokens).
+    background
+        Such weights of the requests active throughout, ascending.
+    lengths, ages
+        Of each segment: its steps, and the sum over its steps k of k - start.
+    """
+
+    inside: dict[int, tuple[int, int, int]]
+    background: list[int]
+    lengths: list[int]
+    ages: list[int]
+
+
+def subject_digest(instance: Instance, steps: Mapping[int, int]) -> str:
+    """Digest of all that the claim speaks of; the order of requests does not matter."""
+    document = instance_to_json(instance)
+    requests: Any = document["requests"]
+    document["requests"] = sorted(requests, key=lambda request: int(request["id"]))
+    return _sha256([document, sorted(steps.items())])
+
+
+def seal_of(document: CertificateDocument) -> str:
+    """Digest of a certificate without its seal: catches damage that leaves another true proof."""
+    return _sha256(document.model_dump(by_alias=True, exclude={"seal"}))
+
+
+def check(instance: Instance, steps: Mapping[int, int], document: CertificateDocument) -> int:
+    """Verify a certificate and return the proved lower bound on sum_peak.
+
+    Raises
+    ------
+    RefutedError
+        If it does not prove exactly what it claims for this instance and these admission steps.
+    """
+    _require(document.subject == subject_digest(instance, steps), "made for another instance")
+    _require(document.seal == seal_of(document), "the seal does not match the contents")
+    total = position = 0
+    for claim in document.windows:
+        where = f"window {claim.start}..{claim.end}"
+        _require(position <= claim.start < claim.end, f"{where}: overlaps or is empty")
+        window = window_of(instance, steps, start=claim.start, end=claim.end)
+        try:
+            proved = window_bound(window, claim.tree, replicas=instance.replicas, scale=claim.scale)
+        except RefutedError as error:
+            raise RefutedError(f"{where}: {error}") from error
+        _require(proved == claim.bound, f"{where}: claims {claim.bound}, proves {proved}")
+        total, position = total + proved, claim.end
+    _require(total == document.bound, f"claims {document.bound}, its windows sum to {total}")
+    return total
+
+
+def window_of(instance: Instance, steps: Mapping[int, int], *, start: int, end: int) -> Window:
+    """Restrict the instance to the steps [start, end)."""
+    spans = {r.id: (steps[r.id], steps[r.id] + r.output_tokens) for r in instance.requests}
+    active = [r for r in instance.requests if spans[r.id][0] < end and spans[r.id][1] > start]
+    clipped = {r.id: (max(spans[r.id][0], start), min(spans[r.id][1], end)) for r in active}
+    weight = {r.id: r.prompt_tokens + start - spans[r.id][0] for r in active}
+    cuts = sorted({start, end}.union(*clipped.values()))
+    at = {cut: j for j, cut in enumerate(cuts)}
+    whole = {i for i, span in clipped.items() if span == (start, end)}
+    return Window(
+        {i: (at[u], at[v], weight[i]) for i, (u, v) in clipped.items() if i not in whole},
+        sorted(weight[i] for i in whole),
+        [v - u for u, v in pairwise(cuts)],
+        [(v - u) * (u + v - 1 - 2 * start) // 2 for u, v in pairwise(cuts)],
+    )
+
+
+def window_bound(window: Window, tree: Any, *, replicas: int, scale: int) -> int:
+    """Lower bound on the window's sum of peaks that a tree (None: the step bound) proves."""
+    if tree is None:
+        return window_step_bound(window, replicas=replicas)
+    smallest: int | None = None
+    stack: list[tuple[Any, dict[int, int]]] = [(tree, {})]
+    while stack:
+        node, labels = stack.pop()
+        _require(isinstance(node, dict), "a node is no object")
+        if set(node) == {"multipliers"}:
+            rows = node["multipliers"]
+            value = leaf_value(window, rows, labels, replicas=replicas, scale=scale)
+            smallest = value if smallest is None else min(smallest, value)
+            continue
+        _require(set(node) == {"request", "children"}, "a node is neither a branching nor a leaf")
+        request, children = node["request"], node["children"]
+        _require(type(request) is int and request in window.inside, "branches on no request inside")
+        _require(request not in labels, f"places request {request} twice")
+        choices = min(1 + max(labels.values(), default=-1) + 1, replicas)
+        _require(isinstance(children, list) and len(children) == choices, "a child is missing")
+        stack.extend((child, {**labels, request: g}) for g, child in enumerate(children))
+    assert smallest is not None  # noqa: S101  # every tree has a leaf: branchings have children
+    return max(0, -(-smallest // scale))
+
+
+def leaf_value(
+    window: Window, rows: Any, labels: Mapping[int, int], *, replicas: int, scale: int
+) -> int:
+    """D times the bound of one leaf: a row per label, and one for each of the other replicas."""
+    used = 1 + max(labels.values(), default=-1)
+    counts = [1] * used + [replicas - used] * (used < replicas)
+    segments = len(window.lengths)
+    _require(isinstance(rows, list) and len(rows) == len(counts), "a row per replica is missing")
+    for row in rows:
+        _require(isinstance(row, list) and len(row) == segments, "a row has not all segments")
+        _require(set(map(type, row)) == {int} and min(row) >= 0, "a multiplier is no integer >= 0")
+    sums = (sum(map(mul, counts, column)) for column in zip(*rows, strict=True))
+    _require(all(total == scale for total in sums), "multipliers do not sum to the scale")
+    prefixes = [(_prefix(row, window.lengths), _prefix(row, window.ages)) for row in rows]
+    value = _spread(window.background, [(y[-1], z[-1]) for y, z in prefixes])
+    for request, piece in window.inside.items():
+        label = labels.get(request)
+        hosts = prefixes if label is None else [prefixes[label]]
+        value += min(_cost(piece, host) for host in hosts)
+    return value
+
+
+def window_step_bound(window: Window, *, replicas: int) -> int:
+    """Sum over segments of the best of work, largest request and pigeonhole, each summed."""
+    total = 0
+    for j, (steps, ages) in enumerate(zip(window.lengths, window.ages, strict=True)):
+        inside = (w for u, v, w in window.inside.values() if u <= j < v)
+        weights = sorted([*window.background, *inside])
+        bounds = [-(-(sum(weights) * steps + len(weights) * ages) // replicas)]
+        for q in range(-(-len(weights) // replicas)):
+            lowest = len(weights) - q * replicas - 1
+            bounds.append(sum(weights[lowest : lowest + q + 1]) * steps + (q + 1) * ages)
+        total += max(bounds)
+    return total
+
+
+def _spread(weights: Sequence[int], lines: Sequence[tuple[int, int]]) -> int:
+    """Sum of min over lines (y*weight + z), weights ascending: the lower envelope is concave."""
+    prefix = [0, *accumulate(weights)]
+    total, stack = 0, [(0, len(weights))]
+    while stack:
+        low, high = stack.pop()
+        if low == high:
+            continue
+        y, z = min(lines, key=lambda line: line[0] * weights[low] + line[1])
+        right = min(y * weights[high - 1] + z for y, z in lines)
+        if y * weights[high - 1] + z == right:
+            # A line lowest at both ends is lowest between them.
+            total += y * (prefix[high] - prefix[low]) + z * (high - low)
+        else:
+            middle = (low + high) // 2
+            stack += [(low, middle), (middle, high)]
+    return total
+
+
+def _cost(piece: tuple[int, int, int], row: Sums) -> int:
+    first, last, weight = piece
+    return weight * (row[0][last] - row[0][first]) + row[1][last] - row[1][first]
+
+
+def _prefix(row: Iterable[int], factors: Iterable[int]) -> list[int]:
+    return list(accumulate(map(mul, row, factors), initial=0))
+
+
+def _sha256(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001  # an assertion that stays
+    if not condition:
+        raise RefutedError(otherwise)

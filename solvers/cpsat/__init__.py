@@ -1,0 +1,1 @@
+"""Constraint programs solved by OR-Tools CP-SAT; nothing else imports OR-Tools."""

@@ -1,0 +1,75 @@
+"""Known assignments to start from: what routers do, where the problem's rules allow it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from brtheory.offline.assignment import Assignment, Placement
+from brtheory.offline.evaluate import Line
+from brtheory.routers.baselines import LeastTokens, PoolFifo
+from brtheory.routers.params import BalanceRouteParams
+from brtheory.routers.reference import BalanceRoute
+from brtheory.simulation.replay import replay
+from solvers.certify import CertificationError, judged_value
+from solvers.problem import FixedAdmissions, FreeAdmissions, Problem, TickProblem
+
+
+def best_known(problem: Problem, hint: Assignment | None) -> tuple[Assignment, int] | None:
+    """The cheapest of the hint and the routers' assignments, with its objective; None if none fits.
+
+    A hint that breaks a rule of the problem is passed over, like a router's assignment.
+    """
+    candidates = [] if hint is None else [hint]
+    candidates.extend(_router_assignments(problem))
+    # In case C more admissions come first; in A and B all assignments have equally many.
+    return min(
+        _judged(problem, candidates), key=lambda pair: (-len(pair[0]), pair[1]), default=None
+    )
+
+
+def _judged(problem: Problem, candidates: Iterable[Assignment]) -> Iterator[tuple[Assignment, int]]:
+    for assignment in candidates:
+        try:
+            yield assignment, judged_value(problem, assignment)
+        except CertificationError:
+            continue
+
+
+def _router_assignments(problem: Problem) -> Iterator[Assignment]:
+    pooled = (PoolFifo(), BalanceRoute(BalanceRouteParams()))
+    if isinstance(problem, TickProblem):
+        # The routers of one step look at present loads only.
+        state = replace(problem.state, loads=[[row[0]] for row in problem.state.loads])
+        for router in pooled:
+            yield tuple(Placement(a.id, a.replica, 0) for a in router.tick(state))
+    elif isinstance(problem, FreeAdmissions) and _reservable(problem):
+        for each in (*pooled, LeastTokens()):
+            yield replay(problem.instance, each)
+    elif isinstance(problem, FixedAdmissions):
+        yield from _least_loaded(problem)
+
+
+def _reservable(problem: FreeAdmissions) -> bool:
+    """Whether routers, which reserve prompt + output tokens, can run the instance."""
+    capacity = problem.instance.kv_capacity
+    requests = problem.instance.requests
+    return bool(requests) and (
+        capacity is None or all(r.prompt_tokens + r.output_tokens <= capacity for r in requests)
+    )
+
+
+def _least_loaded(problem: FixedAdmissions) -> Iterator[Assignment]:
+    """Each request at its given step to the replica with the least load and a free slot."""
+    replicas, slots = problem.instance.replicas, problem.instance.slots
+    placed: list[list[tuple[int, Line]]] = [[] for _ in range(replicas)]
+    chosen = []
+    for request in problem.ordered:
+        step = problem.steps[request.id]
+        placed = [[(end, line) for end, line in active if end > step] for active in placed]
+        open_replicas = [g for g in range(replicas) if len(placed[g]) < slots]
+        if not open_replicas:
+            return
+        replica = min(open_replicas, key=lambda g: sum(c + n * step for _, (c, n) in placed[g]))
+        line = (request.prompt_tokens - step, 1)
+        placed[replica].append((step + request.output_tokens, line))
+        chosen.append(Placement(request.id, replica, step))
+    yield tuple(chosen)

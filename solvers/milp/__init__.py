@@ -1,0 +1,1 @@
+"""Mixed-integer programs through PuLP, solved by HiGHS (or CBC); nothing else imports PuLP."""

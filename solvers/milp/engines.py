@@ -1,0 +1,165 @@
+"""The solvers behind PuLP: HiGHS in this process, CBC as a program where installed."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pulp
+
+from brtheory.errors import BrtheoryError, InputError
+from solvers.background import run_stoppable
+from solvers.budget import Budget, Options
+from solvers.result import Limit, Stop
+
+GAP_BELOW_ONE = 0.5
+"""Objectives are integers, so a gap below one is no gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A finished run: values by variable name (None if nothing was found), objective, bound."""
+
+    stop: Stop
+    limit: Limit | None
+    values: Mapping[str, float] | None
+    objective: float | None
+    bound: float
+
+
+def run(
+    program: pulp.LpProblem,
+    *,
+    budget: Budget,
+    options: Options,
+    start: Mapping[str, float] | None = None,
+) -> Solved:
+    """Minimise a program.
+
+    Parameters
+    ----------
+    program
+        All of its objective coefficients are integers.
+    budget, options
+        Time limit and stop requests; backend, seed and threads.
+    start
+        Values of a known solution by variable name, possibly partial.
+
+    Raises
+    ------
+    InputError
+        If the backend is unknown or not installed.
+    """
+    if options.milp_backend == "highs":
+        return _run_highs(program, budget=budget, options=options, start=start)
+    if options.milp_backend == "cbc":
+        return _run_cbc(program, budget=budget, options=options)
+    raise InputError("milp_backend", "highs or cbc", repr(options.milp_backend))
+
+
+def _run_highs(
+    program: pulp.LpProblem,
+    *,
+    budget: Budget,
+    options: Options,
+    start: Mapping[str, float] | None,
+) -> Solved:
+    stop_asked = False
+
+    def stop() -> None:
+        nonlocal stop_asked
+        stop_asked = True
+
+    def on_callback(_kind: Any, _message: str, _out: Any, into: Any, _data: Any) -> None:
+        into.user_interrupt = stop_asked
+
+    solver = pulp.HiGHS(
+        msg=False,
+        gapRel=0.0,
+        gapAbs=GAP_BELOW_ONE,
+        threads=options.workers,
+        timeLimit=budget.remaining_s,
+        random_seed=options.seed,
+        callbackTuple=(on_callback, None),
+        callbacksToActivate=[pulp.HiGHS.hscb.HighsCallbackType.kCallbackMipInterrupt],
+    )
+    with _silent_stdout():
+        solver.createAndConfigureSolver(program)
+    solver.buildSolverModel(program)
+    highs = program.solverModel
+    if start is not None:
+        known = [(v.index, start[v.name]) for v in program.variables() if v.name in start]
+        highs.setSolution(len(known), [i for i, _ in known], [value for _, value in known])
+    status = run_stoppable(highs.run, budget=budget, stop=stop)
+    if status.name == "kError":
+        # The thread count is global to the process: another value needs a new scheduler.
+        type(highs).resetGlobalScheduler(True)  # noqa: FBT003  # the binding takes no keyword
+        run_stoppable(highs.run, budget=budget, stop=stop)
+    return _solved_by_highs(program)
+
+
+_HIGHS_STOPS: Mapping[str, tuple[Stop, Limit | None]] = {
+    "kOptimal": (Stop.EXHAUSTED, None),
+    "kInfeasible": (Stop.INFEASIBLE, None),
+    "kUnboundedOrInfeasible": (Stop.INFEASIBLE, None),
+    "kTimeLimit": (Stop.LIMIT, Limit.TIME),
+    "kInterrupt": (Stop.INTERRUPTED, None),
+    "kMemoryLimit": (Stop.LIMIT, Limit.MEMORY),
+}
+
+
+def _solved_by_highs(program: pulp.LpProblem) -> Solved:
+    highs = program.solverModel
+    status = highs.getModelStatus().name
+    if status not in _HIGHS_STOPS:
+        raise BrtheoryError(f"HiGHS ended with status {status}")
+    stop, limit = _HIGHS_STOPS[status]
+    info, solution = highs.getInfo(), highs.getSolution()
+    has_integers = any(v.cat == pulp.LpInteger for v in program.variables())
+    bound = info.mip_dual_bound if has_integers else info.objective_function_value
+    if not solution.value_valid or info.primal_solution_status != 2:  # kSolutionStatusFeasible
+        return Solved(stop, limit, None, None, bound)
+    columns = list(solution.col_value)
+    values = {v.name: columns[v.index] for v in program.variables()}
+    return Solved(stop, limit, values, info.objective_function_value, bound)
+
+
+def _run_cbc(program: pulp.LpProblem, *, budget: Budget, options: Options) -> Solved:
+    """CBC reports no bound through PuLP: it proves or it does not."""
+    solver = pulp.COIN_CMD(
+        msg=False,
+        gapRel=0.0,
+        gapAbs=GAP_BELOW_ONE,
+        threads=options.workers,
+        timeLimit=budget.remaining_s,
+        options=[f"randomSeed {options.seed}"],
+    )
+    if not solver.available():
+        raise InputError("milp_backend", "an installed CBC (pip install 'pulp[cbc]')", "none")
+    program.solve(solver)
+    values = {v.name: v.value() for v in program.variables()}
+    if program.status == pulp.LpStatusInfeasible:
+        return Solved(Stop.INFEASIBLE, None, None, None, float("inf"))
+    found = program.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
+    if not found or None in values.values():
+        return Solved(Stop.LIMIT, Limit.TIME, None, None, float("-inf"))
+    objective = pulp.value(program.objective)
+    if program.sol_status == pulp.LpSolutionOptimal:
+        return Solved(Stop.EXHAUSTED, None, values, objective, objective)
+    return Solved(Stop.LIMIT, Limit.TIME, values, objective, float("-inf"))
+
+
+@contextmanager
+def _silent_stdout() -> Iterator[None]:
+    """HiGHS prints a banner when made, whatever its options say: keep it off standard output."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123  # a device
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
