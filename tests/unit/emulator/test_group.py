@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brtheory.emulator.group import DecodeGroup, DecodeRequest
+from brtheory.emulator.group import DecodeGroup
+from brtheory.emulator.step import DecodeRequest
 from brtheory.errors import InfeasibleError, InputError
 from brtheory.offline.assignment import Placement
 from brtheory.offline.evaluate import evaluate
