@@ -1,0 +1,138 @@
+"""The workers: prefill nodes and decode replicas, which of them are live, added and drained.
+
+A decode replica is a rank of a node: its own address, or a shared one plus the *global*
+data-parallel rank sent in a header. A draining worker keeps its streams and gets no new request.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from brtheory.errors import InputError
+from brtheory.proxy.health import HealthRecord
+
+Role = Literal["prefill", "decode"]
+
+
+@dataclass
+class Worker:
+    """One prefill node or decode replica.
+
+    Parameters
+    ----------
+    name
+        Unique in the fleet.
+    role
+        What it does.
+    url
+        Base address, without a trailing slash.
+    rank
+        Global data-parallel rank to ask for, None where the address is the rank's own.
+    slots
+        Requests a decode replica decodes at once; None for prefill nodes.
+    kv_tokens
+        KV capacity, None where it is not known.
+    bootstrap_url
+        Bootstrap server of a prefill node (Mooncake).
+    engines
+        Engine ids by rank, as the bootstrap server told.
+    """
+
+    name: str
+    role: Role
+    url: str
+    rank: int | None = None
+    slots: int | None = None
+    kv_tokens: int | None = None
+    bootstrap_url: str | None = None
+    health: HealthRecord = field(default_factory=HealthRecord)
+    draining: bool = False
+    engines: dict[int, str] = field(default_factory=dict)
+    turns: int = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether it gets new requests."""
+        return self.health.up and not self.draining
+
+    def next_engine(self) -> tuple[int, str] | None:
+        """The next (rank, engine id) in turn, None where none is known."""
+        if not self.engines:
+            return None
+        ranks = sorted(self.engines)
+        rank = ranks[self.turns % len(ranks)]
+        self.turns += 1
+        return rank, self.engines[rank]
+
+
+class Fleet:
+    """All workers, in the order they were added."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, Worker] = {}
+
+    def add(self, worker: Worker) -> None:
+        """Take a worker in.
+
+        Raises
+        ------
+        InputError
+            If the name is in use, or the replica's address and rank are.
+        """
+        if worker.name in self.workers:
+            raise InputError("worker", "names used once", repr(worker.name))
+        for other in self.workers.values():
+            if (other.role, other.url, other.rank) == (worker.role, worker.url, worker.rank):
+                raise InputError(worker.name, "an address and rank of its own", other.name)
+        self.workers[worker.name] = worker
+
+    def find(self, name: str) -> Worker:
+        """The worker of a name.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        if name not in self.workers:
+            raise InputError("worker", "one of " + ", ".join(self.workers), repr(name))
+        return self.workers[name]
+
+    def remove(self, name: str) -> Worker:
+        """Forget a worker."""
+        worker = self.find(name)
+        del self.workers[name]
+        return worker
+
+    def of(self, role: Role) -> list[Worker]:
+        """All workers of a role."""
+        return [worker for worker in self.workers.values() if worker.role == role]
+
+    def live(self, role: Role) -> list[str]:
+        """Names of the workers of a role that get new requests."""
+        return [worker.name for worker in self.of(role) if worker.live]
+
+
+def decode_replicas(
+    name: str,
+    url: str,
+    *,
+    ranks: Sequence[int] | None,
+    slots: int,
+    kv_tokens: int | None = None,
+) -> list[Worker]:
+    """Replicas of a decode node: one for each global rank it owns, or one for its address.
+
+    Raises
+    ------
+    InputError
+        If a rank is negative or given twice.
+    """
+    if not ranks:
+        return [Worker(name, "decode", url, slots=slots, kv_tokens=kv_tokens)]
+    if min(ranks) < 0 or len(set(ranks)) < len(ranks):
+        raise InputError(f"{name}.ranks", "distinct global ranks >= 0", list(ranks))
+    return [
+        Worker(f"{name}/{rank}", "decode", url, rank=rank, slots=slots, kv_tokens=kv_tokens)
+        for rank in ranks
+    ]

@@ -1,0 +1,320 @@
+"""One request's way through all books, and the books: the sans-I/O heart of the proxy.
+
+The ``Desk`` owns line, room, prefill books, pool, mirror and router. A ``Passage`` takes events in,
+its lifecycle says what they entail, and every effect is carried out here, once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from brtheory.core.requests import Request
+from brtheory.proxy.connectors import Connector
+from brtheory.proxy.counting import ChunkRatio
+from brtheory.proxy.events import (
+    Bound,
+    Event,
+    Failed,
+    LeaseExpired,
+    PrefillDone,
+    PrefillFailed,
+    PrefillSent,
+    PrefillSkipped,
+)
+from brtheory.proxy.fleet import Fleet
+from brtheory.proxy.gate import Gate, Ticket
+from brtheory.proxy.history import prompt_hash
+from brtheory.proxy.lifecycle import Effect, Lifecycle, Phase
+from brtheory.proxy.mirror import Hold, LoadMirror
+from brtheory.proxy.openai import ClientRequest
+from brtheory.proxy.pool import Place, Pooled, Room, WaitingPool, lease_times
+from brtheory.proxy.prefill import PrefillNodes
+from brtheory.proxy.ticker import Ticker
+
+BYTES_PER_TOKEN = 4
+"""Rough size of a token in a body, until an engine has counted."""
+
+
+def _ignore() -> None:
+    """Nobody listens."""
+
+
+@dataclass
+class Desk:
+    """All books of the proxy.
+
+    Parameters
+    ----------
+    fleet, connector
+        Who serves, and how KV moves.
+    gate, room, prefills, pool, mirror, ticker
+        Line, bounds, prefill nodes, pool, decode replicas, router.
+    clock
+        Seconds.
+    prefill_again
+        Whether a request whose lease ended is prefilled once more (else 503).
+    default_output
+        Output tokens reserved for a request without a limit of its own.
+    on_change
+        Called when a dispatch may have something to do.
+    """
+
+    fleet: Fleet
+    connector: Connector
+    gate: Gate
+    room: Room
+    prefills: PrefillNodes
+    pool: WaitingPool
+    mirror: LoadMirror
+    ticker: Ticker
+    clock: Callable[[], float]
+    prefill_again: bool = True
+    default_output: int = 1024
+    on_change: Callable[[], None] = _ignore
+    ratio: ChunkRatio = field(default_factory=ChunkRatio)
+    lost: int = 0
+    forced: int = 0
+    waiting: "dict[int, Passage]" = field(default_factory=dict)
+    ids: "count[int]" = field(default_factory=lambda: count(1))
+
+    @property
+    def has_prefill(self) -> bool:
+        """Whether there is a prefill leg."""
+        return self.connector.lease_s is not None
+
+    def dispatch(self) -> None:
+        """Expire, bind, and let the line move: everything that can happen now."""
+        for pooled in self.pool.take_expired(self.clock()):
+            self._expire(self.waiting.pop(pooled.request.id))
+        for binding in self.ticker.tick(self.fleet.live("decode")):
+            self.forced += binding.forced
+            passage = self.waiting.pop(binding.pooled.request.id)
+            passage.bind(binding.hold, forced=binding.forced)
+        self.pump()
+
+    def pump(self) -> None:
+        """Let requests pass the gate while there is room."""
+        self.gate.pump(self._may_pass, now_s=self.clock())
+
+    def _may_pass(self, ticket: Ticket) -> bool:
+        if not self.room.fits(tokens=ticket.tokens, size=ticket.size):
+            return False
+        if not self.has_prefill:
+            return True
+        return (
+            self.prefills.choose(
+                self.fleet.live("prefill"), tokens=ticket.tokens, now_s=self.clock()
+            )
+            is not None
+        )
+
+    def _expire(self, passage: "Passage") -> None:
+        if self.prefill_again and passage.life.may_start_afresh:
+            passage.apply(LeaseExpired())
+        else:
+            self.lost += 1
+            passage.apply(Failed(503, "kv_lease_expired"))
+        passage.wake()
+
+
+class Passage:
+    """One request.
+
+    Parameters
+    ----------
+    desk
+        The books.
+    request
+        As the client sent it.
+    wake
+        Called when the request has been let through the gate, bound, expired or refused.
+
+    Attributes
+    ----------
+    life
+        Its lifecycle.
+    hold
+        Its load entry while it is bound.
+    node
+        The prefill node that computes, or computed, its prompt.
+    prompt_tokens
+        Estimated until an engine has counted.
+    """
+
+    def __init__(self, desk: Desk, request: ClientRequest, *, wake: Callable[[], None]) -> None:
+        self.desk = desk
+        self.request = request
+        self.wake = wake
+        self.life = Lifecycle(self._carry_out)
+        self.hold: Hold | None = None
+        self.node: str | None = None
+        self.prompt_tokens = max(1, request.size // BYTES_PER_TOKEN)
+        self.failed_nodes: set[str] = set()
+        self.prefix = prompt_hash(request.body)
+        self._passed = False
+        self._ready_s: float | None = None
+        self._pinned_s = 0.0
+        self._pinned = 0
+        self._leg = 0
+        self._ticket: Ticket | None = None
+        self._place: Place | None = None
+        self._pooled_id: int | None = None
+        self._bound: Hold | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is."""
+        return self.life.phase
+
+    def apply(self, event: Event) -> None:
+        """Take an event in.
+
+        Raises
+        ------
+        IllegalTransitionError
+            If it cannot happen now.
+        """
+        if isinstance(event, PrefillSent):
+            self.node = event.node
+        elif isinstance(event, PrefillFailed):
+            self.failed_nodes.add(event.node)
+        elif isinstance(event, PrefillDone):
+            self.prompt_tokens = event.prompt_tokens
+        self.life.apply(event)
+
+    def queue(self) -> None:
+        """Stand in line; a request that has passed before goes to the front.
+
+        Raises
+        ------
+        RequestError
+            If the line is full.
+        """
+        desk = self.desk
+        ticket = Ticket(self.prompt_tokens, self.request.size, self._pass)
+        if self._passed:
+            desk.gate.come_back(ticket)
+        else:
+            desk.gate.enter(ticket)
+        self._ticket = ticket
+        desk.pump()
+
+    def bind(self, hold: Hold, *, forced: bool) -> None:
+        """Take over a load entry the ticker has made, and wake up."""
+        self._bound = hold
+        wait_s = self.desk.clock() - (self._ready_s or 0.0)
+        self.apply(Bound(hold.replica, wait_s, forced))
+        self.wake()
+
+    def _pass(self) -> None:
+        """Through the gate: the leg starts, or the pool is entered, in the same moment."""
+        desk = self.desk
+        self._ticket, self._passed = None, True
+        if desk.has_prefill:
+            node = desk.prefills.choose(
+                desk.fleet.live("prefill"),
+                tokens=self.prompt_tokens,
+                now_s=desk.clock(),
+                avoid=self.failed_nodes,
+            )
+            assert node is not None  # noqa: S101  # the gate has asked the same question
+            self.apply(PrefillSent(node))
+        else:
+            self.apply(PrefillSkipped(self.prompt_tokens))
+        self.wake()
+
+    # -- effects -------------------------------------------------------------------------------
+
+    def _carry_out(self, effect: Effect) -> None:
+        _EFFECTS[effect](self)
+
+    def _leave_line(self) -> None:
+        if self._ticket is not None:
+            self.desk.gate.leave(self._ticket)
+            self._ticket = None
+
+    def _take_place(self) -> None:
+        self._place = self.desk.room.take(tokens=self.prompt_tokens, size=self.request.size)
+
+    def _give_place(self) -> None:
+        if self._place is not None:
+            self._place.give_back()
+            self._place = None
+            self.desk.on_change()
+
+    def _start_leg(self) -> None:
+        assert self.node is not None  # noqa: S101  # set with the event
+        self._leg = self.prompt_tokens
+        self.desk.prefills.start(self.node, self._leg)
+
+    def _stop_leg(self) -> None:
+        assert self.node is not None  # noqa: S101  # set with the event
+        self.desk.prefills.stop(self.node, self._leg)
+        self.desk.on_change()
+
+    def _pin_kv(self) -> None:
+        assert self.node is not None  # noqa: S101  # set with the event
+        self._pinned, self._pinned_s = self.prompt_tokens, self.desk.clock()
+        self.desk.prefills.pin(self.node, self._pinned)
+        if self._place is not None:
+            self._place.correct(self.prompt_tokens)
+
+    def _spend_kv(self) -> None:
+        if self._pinned and self.node is not None:
+            self.desk.prefills.spend(self.node, self._pinned)
+            self._pinned = 0
+            self.desk.on_change()
+
+    def _strand_kv(self) -> None:
+        if self._pinned and self.node is not None:
+            _, until_s = lease_times(self._pinned_s, self.desk.connector.lease_s)
+            self.desk.prefills.strand(self.node, self._pinned, until_s=until_s)
+            self._pinned = 0
+
+    def _enter_pool(self) -> None:
+        desk, now_s = self.desk, self.desk.clock()
+        self._ready_s = now_s if self._ready_s is None else self._ready_s
+        limit = self.request.length_limit
+        request = Request(
+            id=next(desk.ids),
+            prompt_tokens=self.prompt_tokens,
+            ready_s=self._ready_s,
+            reserved_tokens=self.prompt_tokens + (desk.default_output if limit is None else limit),
+        )
+        lease_s = desk.connector.lease_s
+        bind_by_s, lease_end_s = lease_times(self._pinned_s if self._pinned else now_s, lease_s)
+        desk.pool.add(Pooled(request, self.request.size, self.prefix, bind_by_s, lease_end_s))
+        self._pooled_id = request.id
+        desk.waiting[request.id] = self
+        desk.on_change()
+
+    def _leave_pool(self) -> None:
+        if self._pooled_id is not None and self._pooled_id in self.desk.pool:
+            self.desk.pool.take([self._pooled_id])
+            del self.desk.waiting[self._pooled_id]
+        self._pooled_id = None
+
+    def _take_load(self) -> None:
+        self.hold, self._bound = self._bound, None
+
+    def _give_load(self) -> None:
+        assert self.hold is not None  # noqa: S101  # every way here has taken it
+        self.desk.ticker.release(self.hold, finished=self.phase is Phase.DONE)
+        self.hold = None
+        self.desk.on_change()
+
+
+_EFFECTS: dict[Effect, Callable[[Passage], None]] = {
+    Effect.LEAVE_LINE: Passage._leave_line,
+    Effect.TAKE_PLACE: Passage._take_place,
+    Effect.GIVE_PLACE: Passage._give_place,
+    Effect.START_LEG: Passage._start_leg,
+    Effect.STOP_LEG: Passage._stop_leg,
+    Effect.PIN_KV: Passage._pin_kv,
+    Effect.SPEND_KV: Passage._spend_kv,
+    Effect.STRAND_KV: Passage._strand_kv,
+    Effect.ENTER_POOL: Passage._enter_pool,
+    Effect.LEAVE_POOL: Passage._leave_pool,
+    Effect.TAKE_LOAD: Passage._take_load,
+    Effect.GIVE_LOAD: Passage._give_load,
+}
