@@ -12,10 +12,10 @@ from brtheory.routers.fast_pool_kernels import Pool, append, make_pool
 from brtheory.routers.kernels import (
     LARGEST,
     NEWEST,
-    Rules,
     balance_tick,
     make_loads,
     make_out,
+    make_rules,
     scratch_for,
 )
 
@@ -42,17 +42,7 @@ def balance_once(
     ``room`` are empty where KV capacity is unlimited. Returns the number of admissions, or a
     negative answer, and their positions, replicas, stages and scores as rows.
     """
-    rules = Rules(
-        weights,
-        options[0],
-        options[1],
-        options[2],
-        options[3],
-        options[4],
-        options[5],
-        options[6] != 0,
-        options[7],
-    )
+    rules = make_rules(weights, options)
     waiting, free = len(prompts), free_slots.sum()
     if waiting > 0 and prompts.max() > pool_limit // waiting:
         return POOL_BEYOND_LIMIT, np.empty((4, 0), np.int64)

@@ -95,6 +95,22 @@ class Out(NamedTuple):
     score: IntArray
 
 
+@entry_kernel
+def make_rules(weights: IntArray, options: IntArray) -> Rules:
+    """Rules from the weights and the other fields in their order."""
+    return Rules(
+        weights,
+        options[0],
+        options[1],
+        options[2],
+        options[3],
+        options[4],
+        options[5],
+        options[6] != 0,
+        options[7],
+    )
+
+
 @kernel
 def balance_tick(
     pool: Pool, waiting: int, loads: Loads, start: int, rules: Rules, scratch: Scratch, out: Out
