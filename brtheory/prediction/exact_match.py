@@ -35,7 +35,7 @@ class _PrefixLaw:
 
 
 class ExactMatchPredictor:
-    """An ``OnlinePredictor`` that remembers prompts.
+    """An ``OnlinePredictor`` that remembers prompts; its length is the number of prefixes kept.
 
     Parameters
     ----------
@@ -77,8 +77,12 @@ class ExactMatchPredictor:
         self._changed: set[int] = set()
 
     def __len__(self) -> int:
-        """Number of prefixes remembered."""
         return len(self._laws)
+
+    @property
+    def fallback(self) -> SurvivalPredictor:
+        """The predictor that answers for unknown prefixes."""
+        return self._fallback
 
     def predict(self, request: Request, *, age: int, horizon: int) -> Prediction:
         """Predict from the law of the request's prefix, from survival where that says nothing."""
@@ -91,6 +95,11 @@ class ExactMatchPredictor:
         """The law of the request's prefix, None where too little is known of it."""
         known = self._find(request)
         return None if known is None else known.law
+
+    def finished_of(self, request: Request) -> int:
+        """Finished requests of the request's prefix that are remembered."""
+        known = self._find(request)
+        return 0 if known is None else known.cohort.finished
 
     def observe_admitted(self, request: Request) -> None:
         """Remember the request under its prefix, which becomes the most recent one."""

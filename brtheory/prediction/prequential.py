@@ -63,6 +63,10 @@ class Timeline:
         """Absolute step at which each request is known to have finished, shape (n,)."""
         return self.admitted_step + self.output_tokens
 
+    def request(self, index: int) -> Request:
+        """Request ``index`` as a router sees it."""
+        return Request(id=index, prompt_tokens=int(self.prompt_tokens[index]))
+
     def prefix_of(self, request: Request) -> int | None:
         """Prompt-hash prefix of a request, None where it has none."""
         if self.prefix_id is None:
