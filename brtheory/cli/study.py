@@ -82,7 +82,7 @@ def study(
     arrivals: Annotated[
         str,
         typer.Option(
-            help="closed:X keeps X*replicas*slots requests in the system, so X > 1 leaves a "
+            help="closed:X keeps X × replicas × slots requests in the system, so X > 1 leaves a "
             "backlog to choose from; open:X plays the trace at X times its rate; open:rho=R is "
             "Poisson at R times BR-0's saturated rate; all: everything at the start.",
             rich_help_panel="Requests",
@@ -253,9 +253,10 @@ def _cell_text(cell: TableCell) -> Text:
 
 
 def _conditions(document: StudyDocument) -> str:
-    conditions = document.conditions
+    conditions, count = document.conditions, len(document.conditions.seeds)
+    seeds = "one seed, no intervals" if count == 1 else f"mean of {count} seeds, 95 % intervals"
     return (
-        f"mean of {len(conditions.seeds)} seed(s) with 95 % interval; "
+        f"{seeds}; "
         f"{conditions.replicas} replicas x {conditions.slots} slots, {conditions.arrivals}, "
         f"a0 {conditions.a0:g} s/token, b0 {conditions.b0:g} s"
     )

@@ -124,10 +124,8 @@ class Campaign:
         self.supply = supply
         self._traces: dict[tuple[int, int], tuple[Trace, str]] = {}
         self.choices = self._resolve()
-        for replicas in (self.config.shape.replicas, *self._sizes()):
-            shape = replace(self.config.shape, replicas=replicas)
-            trace = self.trace(0)
-            Lengths(trace.prompt_tokens, trace.output_tokens).check_fits(shape)
+        trace = self.trace(0)
+        Lengths(trace.prompt_tokens, trace.output_tokens).check_fits(config.shape)
 
     def trace(self, seed: int) -> Trace:
         """The trace the routers are compared on."""

@@ -171,9 +171,14 @@ def _least_tokens(document: StudyDocument) -> Finding | None:
         return None
     text = (
         f"BR-0 does not beat Least tokens here: {_measured_text(ratio)} times its imbalance"
-        f"{_sureness(ratio)}. Without a backlog of waiting requests there is nothing to choose "
-        f"from, and BR-0's key (free slots before margin) then costs balance."
+        f"{_sureness(ratio)}."
     )
+    wait, step = document.estimate("br0", "wait_p50_s"), document.estimate("br0", "tpot_p50_s")
+    if wait is not None and step is not None and wait.mean < step.mean:
+        text += (
+            " Half of the requests wait less than a step, so there is no backlog to choose from, "
+            "and BR-0's key (free slots before margin) then costs balance."
+        )
     return Finding(kind="least-tokens", text=text)
 
 

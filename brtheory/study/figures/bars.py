@@ -92,10 +92,15 @@ def _bars(
         value, low, high = (None, None, None) if estimate is None else read(estimate)
         if value is None:
             continue
-        text = f"{scale * value:{'+' if signed else ''}.1f}".replace("-", "−")
+        text = _text(scale * value, signed=signed)
         low, high = (None if end is None else scale * end for end in (low, high))
         bars.append(Bar(facts.title, scale * value, low, high, text, router_colour(facts)))
     return bars
+
+
+def _text(value: float, *, signed: bool) -> str:
+    rounded = round(value, 1) + 0.0  # no minus before a zero
+    return f"{rounded:{'+' if signed and rounded else ''}.1f}".replace("-", "−")
 
 
 def _drawing(bars: list[Bar], *, name: str, title: str, axis: str, caption: str) -> Drawing:
@@ -122,4 +127,6 @@ def _draw(panel: Axes, bars: list[Bar]) -> None:
     panel.axvline(0, color=canvas.MUTED, linewidth=0.8)
     panel.set_yticks(range(len(bars)), [bar.title for bar in bars])
     panel.margins(x=0.16, y=0.02)
+    if all(bar.value >= 0 and not bar.text.startswith("+") for bar in bars):
+        panel.set_xlim(left=0, right=None if span else 1)
     panel.invert_yaxis()

@@ -31,9 +31,29 @@ def scaling_lines(document: StudyDocument) -> Drawing | None:
     caption = (
         f"Imbalance / G under {document.conditions.scaling_arrivals}, over the loaded window. "
         f"Dashed: mean of max − mean of G independent replicas whose slots are always full, by "
-        f"Monte Carlo (modelled). JSQ follows it: counting requests does not balance tokens."
+        f"Monte Carlo (modelled).{_nearness(document, lines)}"
     )
     return Drawing("scaling", "Growth with the number of replicas", caption, alt, svg)
+
+
+def _tokens(summary: Summary) -> float:
+    """Mean imbalance per replica, 0 where there is none."""
+    estimate = summary.metrics.get(METRIC)
+    return 0.0 if estimate is None else estimate.mean
+
+
+def _nearness(document: StudyDocument, lines: Sequence["Line"]) -> str:
+    """How far JSQ is from independent loads, in words."""
+    law = {point.replicas: point.excess_tokens for point in document.independent_loads}
+    gaps = [
+        abs(_tokens(point) / law[point.replicas] - 1)
+        for title, _, points in lines
+        for point in points
+        if title == "JSQ" and law.get(point.replicas, 0) > 0
+    ]
+    if not gaps:
+        return ""
+    return f" JSQ is within {max(gaps):.0%} of that: it balances requests, not tokens."
 
 
 Line = tuple[str, str, list[Summary]]
@@ -48,7 +68,7 @@ def _lines(document: StudyDocument) -> list[Line]:
             for summary in document.summaries
             if (summary.section, summary.label) == ("scaling", facts.label)
             and summary.scope == "loaded_window"
-            and summary.metrics.get(METRIC) is not None
+            and _tokens(summary) > 0
         ]
         if points:
             lines.append((facts.title, colours.get(facts.label, canvas.INK), points))
@@ -67,7 +87,7 @@ def _draw_line(
 
 
 def _draw_theory(panel: Axes, document: StudyDocument) -> None:
-    points = document.independent_loads
+    points = [point for point in document.independent_loads if point.excess_tokens > 0]
     panel.plot(
         [point.replicas for point in points],
         [point.excess_tokens for point in points],

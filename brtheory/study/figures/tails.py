@@ -1,9 +1,10 @@
 """Tails that users feel: time per output token, and waits on a log scale."""
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import NullLocator
 
 from brtheory.study import wording
 from brtheory.study.figures import canvas
@@ -14,6 +15,7 @@ from brtheory.study.results import StudyDocument
 FLOOR_S = 1e-3
 """Waits at or below are drawn here: a log axis has no zero."""
 MARKS = ("o", "D", "^")
+MOST_TICKS = 6
 
 
 def tpot_dots(document: StudyDocument) -> Drawing:
@@ -39,6 +41,20 @@ def wait_dots(document: StudyDocument) -> Drawing:
             "the maxima. Waits of at most 1 ms are drawn at 1 ms."
         ),
     )
+
+
+def log_ticks(seconds: Sequence[float]) -> list[float]:
+    """Ticks 1, 2 and 5 of each decade that enclose the values; fewer where decades are many."""
+    low, high = max(min(seconds, default=1), FLOOR_S), max(max(seconds, default=1), FLOOR_S)
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    for marks in ((1, 2, 5), (1,)):
+        marked = [float(f"{mark}e{decade}") for decade in decades for mark in marks]
+        first = max(i for i, tick in enumerate(marked) if tick <= low)
+        last = min(i for i, tick in enumerate(marked) if tick >= high)
+        ticks = marked[first : max(last, first + 1) + 1]
+        if len(ticks) <= MOST_TICKS:
+            return ticks
+    return sorted({*ticks[:: math.ceil(len(ticks) / MOST_TICKS)], ticks[-1]})
 
 
 Line = tuple[str, str, list[float | None]]
@@ -84,7 +100,7 @@ def _draw(panel: Axes, lines: Sequence[Line], *, names: Sequence[str], milliseco
     else:
         panel.set_xscale("log")
         panel.set_xlabel("seconds")
-        # Waits may span less than a decade: label 1, 2 and 5 of each.
-        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        panel.xaxis.set_minor_formatter(NullFormatter())
+        ticks = log_ticks([x for _, _, means in lines for x in means if x is not None])
+        panel.set_xlim(0.8 * ticks[0], 1.25 * ticks[-1])
+        panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        panel.xaxis.set_minor_locator(NullLocator())

@@ -71,6 +71,16 @@ def test_losing_to_least_tokens_is_said():
     assert "least-tokens" not in texts(study(jsq=100, br0=40, tokens=50))
 
 
+def test_lack_of_a_backlog_is_blamed_only_where_requests_do_not_wait():
+    def losing(wait):
+        made = {"jsq": [metrics(100)], "least-tokens": [metrics(50)]}
+        return texts(document({**made, "br0": [metrics(60, wait_p50=wait)]}))["least-tokens"]
+
+    # A step takes 0.020 s.
+    assert "no backlog" in losing(0.01)
+    assert "no backlog" not in losing(1.0)
+
+
 def test_starvation_is_told_from_none():
     def waiting(longest):
         return texts(
