@@ -1,0 +1,143 @@
+"""T35: exact suprema over all real prompts, from the paths of the product's own tick.
+
+From empty replicas, the peak load after a tick over the least peak any admission of the same
+requests could have. On each path of the tick the loads are linear in the prompts, so the largest
+ratio is a linear program; the ratios below are its exact values, shown on every path, and each
+has an instance that attains it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from brtheory.core.imbalance import peak
+from brtheory.routers.reference import BalanceRoute
+from proofs.layers.execution import Obligations, Program, execution
+from proofs.layers.executor import named
+from proofs.layers.search import exhaustive
+from proofs.product import LIST, added, product_tick, sane
+from proofs.specification import Rule
+from proofs.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Supremum:
+    """The worst ratio of a variant of the tick on G replicas, and prompts that show it.
+
+    Parameters
+    ----------
+    rule, replicas, ratio
+        The variant, G and the exact supremum.
+    witness
+        Prompts that attain it, or
+    vanishing
+        if True, that approach it as all but the last grow: the supremum is not attained.
+    """
+
+    rule: Rule
+    replicas: int
+    ratio: Fraction
+    witness: tuple[int, ...]
+    vanishing: bool = False
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Enough for every request on every replica."""
+        return (len(self.witness),) * self.replicas
+
+
+def _variants(greedy: int) -> list[Rule]:
+    return [Rule(greedy=greedy, margin_first=first) for first in (False, True)]
+
+
+SCORED, SETS = _variants(0), _variants(99)
+LONGEST = [Rule(greedy=0, margin_first=first, longest=True) for first in (False, True)]
+
+# Stage 1 by score and stage 2 meet an equal split first, then the long prompt: 2 - 1/G.
+THREE = (
+    *[Supremum(rule, 2, Fraction(3, 2), (1, 1, 2)) for rule in (*SCORED, *SETS)],
+    *[Supremum(rule, 2, Fraction(1), (2, 1, 1)) for rule in LONGEST],
+)
+# Longest first in rounds of equal slots puts the fourth beside the longest; margin first does not.
+FOUR = (
+    *[Supremum(rule, 2, Fraction(3, 2), (1, 1, 2, 1), vanishing=True) for rule in SCORED],
+    Supremum(LONGEST[0], 2, Fraction(4, 3), (3, 1, 1, 1)),
+    Supremum(LONGEST[1], 2, Fraction(1), (2, 1, 1, 2)),
+)
+
+
+def _after(loads: Sequence[Any], sizes: Sequence[Any], case: Supremum) -> list[Any]:
+    now = list(loads)
+    for a in product_tick(loads, case.slots, sizes, rule=case.rule):
+        now = added(now, a.replica, sizes[a.id])
+    return now
+
+
+def _splits(sizes: Sequence[Any], replicas: int) -> Iterator[list[Any]]:
+    for split in product(range(replicas), repeat=len(sizes)):
+        loads: list[Any] = [0] * replicas
+        for size, replica in zip(sizes, split, strict=True):
+            loads = added(loads, replica, size)
+        yield loads
+
+
+def _programs(cases: Sequence[Supremum]) -> Iterator[Program]:
+    for case in cases:
+        sizes = named("s", len(case.witness))
+
+        def run(sizes: Any = sizes, case: Supremum = case) -> Obligations:
+            loads = _after([0] * case.replicas, sizes, case)
+            highest = peak(loads)
+            for other in _splits(sizes, case.replicas):
+                # The least peak is some split's: the ratio holds against every split.
+                yield "ratio", highest <= case.ratio * peak(other)
+
+        yield Program(run, sane((), sizes), f"{case.rule}, {len(case.witness)} requests")
+
+
+def _ratio(case: Supremum, sizes: Sequence[int]) -> Fraction:
+    loads = _after([0] * case.replicas, sizes, case)
+    return Fraction(peak(loads), min(peak(other) for other in _splits(sizes, case.replicas)))
+
+
+def _shown(case: Supremum) -> bool:
+    """Whether the witness attains the ratio, or its scaled versions come within 1/scale of it."""
+    if not case.vanishing:
+        return _ratio(case, case.witness) == case.ratio
+    *grown, last = case.witness
+    scales = (10, 100, 1000)
+    return all(
+        case.ratio - _ratio(case, (*[scale * size for size in grown], last)) <= Fraction(1, scale)
+        for scale in scales
+    )
+
+
+T35 = Statement(
+    id="T35",
+    title="Exact suprema of one tick from empty",
+    claim="From two empty replicas the worst peak ratio of a tick is exactly 3/2 for stage 1 by "
+    "score (3 or 4 requests) and for stage 2 (3 requests), with either key; with longest-first "
+    "stage 1 it is 1 for 3 requests, and for 4 it is 4/3 slots first and 1 margin first.",
+    latex=r"\sup_{s \in \mathbb R_{\ge 1}^n} \max_g L_g / \min_{\text{splits}} \max_g L_g",
+    hypotheses=("G = 2", "slots do not bind", "empty replicas"),
+    source=LIST,
+    about=(BalanceRoute, peak),
+    layers=(
+        execution("3 requests, every path, all real prompts", lambda: _programs(THREE)),
+        execution(
+            "3 and 4 requests, every path, all real prompts",
+            lambda: _programs((*THREE, *FOUR)),
+            general=True,
+            quick=False,
+        ),
+        exhaustive(
+            "the ratios are attained or approached, on the product",
+            lambda: ((case,) for case in (*THREE, *FOUR)),
+            _shown,
+        ),
+    ),
+)
+
+STATEMENTS = (T35,)
