@@ -15,6 +15,7 @@ from brtheory.emulator.connectors import find_connector
 from brtheory.emulator.driver import Event, GroupDriver, Refused, WallClock
 from brtheory.emulator.group import DecodeGroup
 from brtheory.emulator.kv import Claim, KvLedger
+from brtheory.emulator.metrics import EngineGauges
 from brtheory.emulator.plan import SequencePlan, plan_sequences
 from brtheory.emulator.session import RequestIds, last_piece
 from brtheory.emulator.shapes import Json, Piece, Usage
@@ -100,6 +101,19 @@ class DecodeEngine:
         if capacity is not None and largest > capacity:
             raise ApiError(400, f"The request needs {largest} KV tokens, a rank has {capacity}.")
         return DecodeSession(self, call, plans, request_id=request_id, rank=rank)
+
+    def gauges(self, rank: int) -> EngineGauges:
+        """State of one rank."""
+        capacity = self.config.shape.kv_capacity
+        return EngineGauges(
+            engine=str(rank),
+            running=self.group.active[rank],
+            waiting=self.group.waiting[rank],
+            kv_usage=None if capacity is None else self.group.loads[rank] / capacity,
+            prompt_tokens=self.prompt_tokens[rank],
+            generated_tokens=self.generated_tokens[rank],
+            finished=dict(self.finished[rank]),
+        )
 
     def claim(self, call: Call) -> bool:
         """Whether the KV that the request names is this prompt's and could be taken over."""

@@ -17,6 +17,7 @@ from brtheory.emulator.connectors import (
 )
 from brtheory.emulator.driver import WallClock
 from brtheory.emulator.kv import Handle, KvLedger
+from brtheory.emulator.metrics import EngineGauges
 from brtheory.emulator.plan import plan_sequences
 from brtheory.emulator.session import RequestIds, last_piece
 from brtheory.emulator.shapes import Json, Piece, Usage
@@ -101,6 +102,23 @@ class PrefillEngine:
                 400, f"The prompt needs {call.prompt_tokens} KV tokens, the engine has {capacity}."
             )
         return PrefillSession(self, call, request_id=request_id)
+
+    def gauges(self) -> EngineGauges:
+        """State of the server."""
+        return EngineGauges(
+            engine="0",
+            running=self.running,
+            waiting=self.waiting,
+            kv_usage=self.kv_usage,
+            prompt_tokens=self.prompt_tokens,
+            generated_tokens=self.generated_tokens,
+            finished=dict(self.finished),
+        )
+
+    def die(self) -> None:
+        """Lose all pinned KV and the prefix cache."""
+        self._ledger.drop(self.producer.engine_id)
+        self._seen.clear()
 
     @contextmanager
     def working(self, tokens: int) -> Iterator[None]:

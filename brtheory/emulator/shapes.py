@@ -105,6 +105,9 @@ class Shape(Protocol):
     def full(self, piece: Piece) -> Json:
         """Choice of a whole body; the piece is all of the answer."""
 
+    def prompt_ids(self, plan: SequencePlan) -> Json:
+        """Members of the reply itself that name the prompt's token ids, if they were asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChatShape:
@@ -148,6 +151,10 @@ class ChatShape:
             message |= {"content": None, "tool_calls": [tool_call]}
         return self._ended(piece, _choice(piece.plan, message=message))
 
+    def prompt_ids(self, plan: SequencePlan) -> Json:
+        """``prompt_token_ids`` of the first chunk or of the body."""
+        return {"prompt_token_ids": plan.prompt.token_ids()} if self.call.return_token_ids else {}
+
     def _tool_id(self, plan: SequencePlan) -> str:
         return f"chatcmpl-tool-{self.reply_id}-{plan.index}"
 
@@ -190,6 +197,11 @@ class TextShape:
         """Text."""
         return self._choice(piece)
 
+    def prompt_ids(self, plan: SequencePlan) -> Json:
+        """None: the choices carry them."""
+        del plan
+        return {}
+
     def _choice(self, piece: Piece) -> Json:
         choice = _choice(
             piece.plan,
@@ -198,6 +210,8 @@ class TextShape:
             finish_reason=piece.finish_reason,
             stop_reason=piece.stop_reason,
         )
+        if self.call.return_token_ids and piece.start == 0:
+            choice["prompt_token_ids"] = piece.plan.prompt.token_ids()
         return _with_ids(self.call, piece, choice)
 
     def _logprobs(self, piece: Piece) -> Json:
@@ -242,17 +256,24 @@ class Envelope:
     model: str
     created: int
 
-    def chunk(self, choices: Sequence[Json], *, usage: Json | None = None) -> Json:
+    def chunk(self, choices: Sequence[Json], *, usage: Json | None = None, **extra: Any) -> Json:
         """A chunk; ``usage`` is left out where it is None."""
-        chunk = self._head(self.shape.chunk_object)
+        chunk = self._head(self.shape.chunk_object) | extra
         chunk["choices"] = list(choices)
         if usage is not None:
             chunk["usage"] = usage
         return chunk
 
-    def full(self, choices: Sequence[Json], *, usage: Json, kv: Mapping[str, Any] | None) -> Json:
+    def full(
+        self,
+        choices: Sequence[Json],
+        *,
+        usage: Json,
+        kv: Mapping[str, Any] | None,
+        **extra: Any,
+    ) -> Json:
         """A whole body."""
-        body = self._head(self.shape.full_object)
+        body = self._head(self.shape.full_object) | extra
         return body | {"choices": list(choices), "usage": usage, "kv_transfer_params": kv}
 
     def _head(self, kind: str) -> Json:
