@@ -33,6 +33,8 @@ class TickArrays:
         Shape (G,), int64, >= 0.
     prompt_tokens
         Shape (P,), int64, >= 1: the pool, oldest first.
+    total_prompt_tokens
+        Their sum, where the caller keeps it; None to have it summed up.
     start
         Column of h = 0 (``HorizonState.columns`` and ``.start`` fit as they are).
     ready_s
@@ -46,11 +48,21 @@ class TickArrays:
     columns: IntArray
     free_slots: IntArray
     prompt_tokens: IntArray
+    total_prompt_tokens: int | None = None
     start: int = 0
     ready_s: NDArray[np.float64] | None = None
     now_s: float = 0.0
     reserved_tokens: IntArray | None = None
     free_tokens: IntArray | None = None
+
+    def pool_beyond(self, limit: int) -> bool:
+        """Whether the pool's prompts may sum to more than ``limit``: the exact check decides.
+
+        Without a given total the sum is one of floats, which cannot wrap around.
+        """
+        if self.total_prompt_tokens is not None:
+            return self.total_prompt_tokens > limit
+        return float(self.prompt_tokens.sum(dtype=np.float64)) > limit * (1 - 2**-20)
 
     def rows(self, horizon: int) -> IntArray:
         """Projected loads, shape (G, H + 1), a view."""

@@ -61,9 +61,7 @@ def check_limit(arrays: TickArrays, params: WindowParams) -> None:
     """
     loads = arrays.rows(0)
     limit = window_token_limit(len(loads), params)
-    total = float(arrays.prompt_tokens.sum(dtype=float))
-    # A float sum cannot wrap around; near the limit the exact check decides.
-    if int(loads.max()) > limit or total > limit * (1 - 2**-20):
+    if int(loads.max()) > limit or arrays.pool_beyond(limit):
         check_window_limit(loads.tolist(), arrays.prompt_tokens.tolist(), params)
 
 

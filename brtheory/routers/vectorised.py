@@ -52,9 +52,7 @@ def check_limit(arrays: TickArrays, weights: ScoreWeights, *, highest: int) -> N
         If a load or the sum of the pool's prompts exceeds ``weights.token_limit``.
     """
     limit = weights.token_limit
-    # A float sum cannot wrap around; near the limit the exact check decides.
-    total = float(arrays.prompt_tokens.sum(dtype=float))
-    if highest > limit or total > limit * (1 - 2**-20):
+    if highest > limit or arrays.pool_beyond(limit):
         rows = arrays.rows(weights.horizon)
         check_token_limit(rows.tolist(), arrays.prompt_tokens.tolist(), weights)
 

@@ -23,7 +23,10 @@ from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
 from brtheory.errors import BrtheoryError
 from brtheory.prediction.protocol import Predictor
+from brtheory.routers.fast import ArrayRouter
+from brtheory.routers.fast_arrays import TickArrays
 from brtheory.routers.protocol import ImmediateRouter, PooledRouter, Router
+from brtheory.simulation.array_pool import ArrayPool
 from brtheory.simulation.arrivals import ArrivalSource, Due
 from brtheory.simulation.energy import step_energy_j
 from brtheory.simulation.projection import ProjectionTracker
@@ -101,7 +104,9 @@ class Simulation:
         self._record = empty_record(lengths.output_tokens, replicas=shape.replicas)
         self._running: dict[int, _Running] = {}
         self._finishes: list[tuple[int, int]] = []
+        self._array_router = router if isinstance(router, ArrayRouter) else None
         self._pool = PromptPool()
+        self._array_pool = ArrayPool()
         self._projection = _projection(router, predictor, replicas=shape.replicas)
         self._step = 0
         self._arrived = 0
@@ -149,6 +154,8 @@ class Simulation:
             request = self._make_ready(due)
             if self._immediate is not None:
                 self._cluster.enqueue(request, self._immediate.place(request, self._cluster))
+            elif self._array_router is not None:
+                self._array_pool.add(request)
             else:
                 self._pool.add(request)
         if self._record.window_end is None and self._arrived == len(self._record):
@@ -167,6 +174,9 @@ class Simulation:
         )
 
     def _admit(self) -> None:
+        if self._array_router is not None:
+            self._tick_on_arrays(self._array_router)
+            return
         if self._pooled is not None:
             self._tick(self._pooled)
             return
@@ -195,6 +205,32 @@ class Simulation:
         for request, admission in zip(requests, admissions, strict=True):
             self._start(request, admission.replica)
 
+    def _tick_on_arrays(self, router: ArrayRouter) -> None:
+        """As ``_tick``, without building lists."""
+        pool, free_slots = self._array_pool, self._cluster.free_slots
+        if not len(pool) or not free_slots.any():
+            return
+        columns, start = self._cluster.loads[:, None], 0
+        if self._projection is not None:
+            columns, start = self._projection.window(self._step)
+        free_tokens = self._cluster.free_tokens
+        decisions = router.decide(
+            TickArrays(
+                columns=columns,
+                start=start,
+                free_slots=free_slots,
+                prompt_tokens=pool.prompt_tokens,
+                total_prompt_tokens=pool.total_tokens,
+                ready_s=pool.ready_s,
+                now_s=self._record.totals.clock_s,
+                reserved_tokens=None if free_tokens is None else pool.reserved_tokens,
+                free_tokens=free_tokens,
+            )
+        )
+        requests = pool.take(decisions.positions)
+        for request, replica in zip(requests, decisions.replicas, strict=True):
+            self._start(request, replica)
+
     def _start(self, request: Request, replica: int) -> None:
         self._cluster.admit(request, replica)
         index = request.id
@@ -214,7 +250,9 @@ class Simulation:
         next_step = self._arrivals.next_step()
         if next_step is not None:
             steps = min(steps, next_step - self._step)
-        loads = self._cluster.loads[:, None] + self._cluster.active[:, None] * np.arange(steps)
+        loads = self._cluster.loads[:, None]
+        if steps > 1:
+            loads = loads + self._cluster.active[:, None] * np.arange(steps)
         peaks = loads.max(axis=0)
         clocks = self._clocks_after(peaks)
         next_time = self._arrivals.next_time_s()
@@ -259,7 +297,8 @@ class Simulation:
             totals.clock_s = next_time
             self._clock_base = totals.copy()
         else:
-            waiting = len(self._pool) + int(self._cluster.queued.sum())
+            pooled = len(self._pool) + len(self._array_pool)
+            waiting = pooled + int(self._cluster.queued.sum())
             raise BrtheoryError(f"the router left {waiting} requests waiting on an idle cluster")
 
 

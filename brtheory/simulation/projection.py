@@ -50,6 +50,11 @@ class ProjectionTracker:
         self._move_to(step)
         return self._state.rows()
 
+    def window(self, step: int) -> tuple[IntArray, int]:
+        """Buffer and first column of ``rows``, shape (G, C): as ``TickArrays`` takes them."""
+        self._move_to(step)
+        return self._state.columns, self._state.start
+
     def _move_to(self, step: int) -> None:
         """Make every prediction that has come due, each as of its own step, oldest first."""
         while self._due and self._due[0][0] <= step:
