@@ -1,20 +1,19 @@
 """The plain checker of lower-bound certificates: integers only, no solver, nothing trusted.
 
-Contract ``brtheory.certificate/1``; docs/certificates.md has the format and the proofs. The claim:
-with the given admission steps every assignment of the instance has sum_peak >= ``bound``. Windows
-[a, b) of disjoint steps prove it, each by the step bound or by a tree that tries every replica for
-one request after the other, up to renaming replicas (a child per label in use, and one new label).
-At a leaf, integer multipliers y[g][j] >= 0 that sum to D over the replicas on every segment j give
+The claim: with the given admission steps every assignment has sum_peak >= ``bound``. Disjoint
+windows prove it, each by the step bound or by a tree that tries every replica for one request after
+the other, up to renaming replicas (a child per label in use, and one new label). At a leaf, integer
+multipliers y[g][j] >= 0 that sum to D over the replicas on every segment j give
 
     D * sum_k M(k) >= sum_k sum_g y_g(k) L_g(k) >= sum_i <y_g(i), w_i> + sum_free min_g <y_g, w_i>.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from operator import mul
+from operator import itemgetter, mul
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -22,26 +21,26 @@ from pydantic import Field
 from brtheory.contracts import Contract
 from brtheory.offline.instance import Instance, instance_to_json
 
-Sums = tuple[list[int], list[int]]
-"""Prefix sums over segments of y*steps and of y*(sum of k - a): one multiplier row."""
+Price = tuple[list[int], list[int]]  # one row's prefix sums of y*lengths and y*ages
+Count = Annotated[int, Field(ge=0)]
 
 
 class WindowDocument(Contract):
     """Steps [start, end), their claimed bound, and a tree (null: the step bound proves it)."""
 
-    start: Annotated[int, Field(ge=0)]
-    end: Annotated[int, Field(ge=1)]
-    bound: Annotated[int, Field(ge=0)]
+    start: Count
+    end: Count
+    bound: Count
     scale: Annotated[int, Field(ge=1, description="D, what the multipliers of a segment sum to.")]
     tree: Annotated[Any, Field(description="{request, children}, {multipliers} or null.")]
 
 
 class CertificateDocument(Contract):
-    """Contract ``brtheory.certificate/1``: a lower bound on sum_peak and its proof."""
+    """Contract ``brtheory.certificate/1``: a lower bound on sum_peak, and windows that prove it."""
 
     schema_: Annotated[Literal["brtheory.certificate/1"], Field(alias="schema")]
     subject: Annotated[str, Field(description="Digest of the instance and admission steps.")]
-    bound: Annotated[int, Field(ge=0, description="Claimed lower bound on sum_peak.")]
+    bound: Count
     windows: list[WindowDocument]
     seal: Annotated[str, Field(description="Digest of everything else.")]
 
@@ -52,17 +51,11 @@ class RefutedError(Exception):
 
 @dataclass(frozen=True)
 class Window:
-    """What [start, end) sees of an instance.
+    """What [start, end) sees of an instance, cut into segments where a request starts or ends.
 
-    Parameters
-    ----------
-    inside
-        Requests that start or end inside: id -> (first segment, segment after the last, weight the
-        request would have at ``start``, in tokens).
-    background
-        Such weights of the requests active throughout, ascending.
-    lengths, ages
-        Of each segment: its steps, and the sum over its steps k of k - start.
+    ``inside``: id -> (first segment, segment after the last, weight at ``start`` in tokens) of the
+    requests that start or end inside; ``background``: the weights of all others, ascending;
+    ``lengths``, ``ages``: of each segment its steps, and the sum over them of k - start.
     """
 
     inside: dict[int, tuple[int, int, int]]
@@ -74,9 +67,8 @@ class Window:
 def subject_digest(instance: Instance, steps: Mapping[int, int]) -> str:
     """Digest of all that the claim speaks of; the order of requests does not matter."""
     document = instance_to_json(instance)
-    requests: Any = document["requests"]
-    document["requests"] = sorted(requests, key=lambda request: int(request["id"]))
-    return _sha256([document, sorted(steps.items())])
+    requests: Any = document.pop("requests")
+    return _sha256([document, sorted(requests, key=itemgetter("id")), sorted(steps.items())])
 
 
 def seal_of(document: CertificateDocument) -> str:
@@ -85,13 +77,7 @@ def seal_of(document: CertificateDocument) -> str:
 
 
 def check(instance: Instance, steps: Mapping[int, int], document: CertificateDocument) -> int:
-    """Verify a certificate and return the proved lower bound on sum_peak.
-
-    Raises
-    ------
-    RefutedError
-        If it does not prove exactly what it claims for this instance and these admission steps.
-    """
+    """Verify a certificate; the proved lower bound on sum_peak. Raises RefutedError if it fails."""
     _require(document.subject == subject_digest(instance, steps), "made for another instance")
     _require(document.seal == seal_of(document), "the seal does not match the contents")
     total = position = 0
@@ -134,43 +120,40 @@ def window_bound(window: Window, tree: Any, *, replicas: int, scale: int) -> int
     stack: list[tuple[Any, dict[int, int]]] = [(tree, {})]
     while stack:
         node, labels = stack.pop()
-        _require(isinstance(node, dict), "a node is no object")
-        if set(node) == {"multipliers"}:
-            rows = node["multipliers"]
-            value = leaf_value(window, rows, labels, replicas=replicas, scale=scale)
-            smallest = value if smallest is None else min(smallest, value)
+        if isinstance(node, dict) and set(node) == {"multipliers"}:
+            y = node["multipliers"]
+            proved = leaf_bound(window, y, labels, replicas=replicas, scale=scale)
+            smallest = proved if smallest is None else min(smallest, proved)
             continue
-        _require(set(node) == {"request", "children"}, "a node is neither a branching nor a leaf")
+        kind = isinstance(node, dict) and set(node) == {"request", "children"}
+        _require(kind, "a node is neither a branching nor a leaf")
         request, children = node["request"], node["children"]
         _require(type(request) is int and request in window.inside, "branches on no request inside")
         _require(request not in labels, f"places request {request} twice")
         choices = min(1 + max(labels.values(), default=-1) + 1, replicas)
         _require(isinstance(children, list) and len(children) == choices, "a child is missing")
         stack.extend((child, {**labels, request: g}) for g, child in enumerate(children))
-    assert smallest is not None  # noqa: S101  # every tree has a leaf: branchings have children
-    return max(0, -(-smallest // scale))
+    return max(0, smallest or 0)
 
 
-def leaf_value(
+def leaf_bound(
     window: Window, rows: Any, labels: Mapping[int, int], *, replicas: int, scale: int
 ) -> int:
-    """D times the bound of one leaf: a row per label, and one for each of the other replicas."""
+    """Lower bound of one leaf: a row per label, and one that all other replicas share evenly."""
     used = 1 + max(labels.values(), default=-1)
-    counts = [1] * used + [replicas - used] * (used < replicas)
-    segments = len(window.lengths)
-    _require(isinstance(rows, list) and len(rows) == len(counts), "a row per replica is missing")
+    rest = replicas - used
+    _require(isinstance(rows, list) and len(rows) == used + (rest > 0), "a row is missing")
     for row in rows:
-        _require(isinstance(row, list) and len(row) == segments, "a row has not all segments")
+        _require(isinstance(row, list) and len(row) == len(window.ages), "a row is cut")
         _require(set(map(type, row)) == {int} and min(row) >= 0, "a multiplier is no integer >= 0")
-    sums = (sum(map(mul, counts, column)) for column in zip(*rows, strict=True))
-    _require(all(total == scale for total in sums), "multipliers do not sum to the scale")
-    prefixes = [(_prefix(row, window.lengths), _prefix(row, window.ages)) for row in rows]
-    value = _spread(window.background, [(y[-1], z[-1]) for y, z in prefixes])
+    _require({*map(sum, zip(*rows, strict=True))} == {scale}, "multipliers do not sum to the scale")
+    parts = max(rest, 1)  # all counted in 1/parts, so that an even share is an integer
+    prices = [_price(window, row, parts if g < used else 1) for g, row in enumerate(rows)]
+    value = _spread(window.background, [(y[-1], z[-1]) for y, z in prices])
     for request, piece in window.inside.items():
-        label = labels.get(request)
-        hosts = prefixes if label is None else [prefixes[label]]
-        value += min(_cost(piece, host) for host in hosts)
-    return value
+        hosts = [prices[labels[request]]] if request in labels else prices
+        value += min(_cost(piece, row) for row in hosts)
+    return -(-value // (parts * scale))
 
 
 def window_step_bound(window: Window, *, replicas: int) -> int:
@@ -190,34 +173,31 @@ def window_step_bound(window: Window, *, replicas: int) -> int:
 def _spread(weights: Sequence[int], lines: Sequence[tuple[int, int]]) -> int:
     """Sum of min over lines (y*weight + z), weights ascending: the lower envelope is concave."""
     prefix = [0, *accumulate(weights)]
-    total, stack = 0, [(0, len(weights))]
+    total, stack = 0, [(0, len(weights))] if weights else []
     while stack:
         low, high = stack.pop()
-        if low == high:
-            continue
         y, z = min(lines, key=lambda line: line[0] * weights[low] + line[1])
         right = min(y * weights[high - 1] + z for y, z in lines)
-        if y * weights[high - 1] + z == right:
-            # A line lowest at both ends is lowest between them.
+        if y * weights[high - 1] + z == right:  # lowest at both ends, so lowest between them
             total += y * (prefix[high] - prefix[low]) + z * (high - low)
         else:
-            middle = (low + high) // 2
-            stack += [(low, middle), (middle, high)]
+            stack += [(low, (low + high) // 2), ((low + high) // 2, high)]
     return total
 
 
-def _cost(piece: tuple[int, int, int], row: Sums) -> int:
+def _cost(piece: tuple[int, int, int], row: Price) -> int:
     first, last, weight = piece
     return weight * (row[0][last] - row[0][first]) + row[1][last] - row[1][first]
 
 
-def _prefix(row: Iterable[int], factors: Iterable[int]) -> list[int]:
-    return list(accumulate(map(mul, row, factors), initial=0))
+def _price(window: Window, row: Sequence[int], times: int) -> Price:
+    scaled = [times * y for y in row]
+    steps, ages = map(mul, scaled, window.lengths), map(mul, scaled, window.ages)
+    return list(accumulate(steps, initial=0)), list(accumulate(ages, initial=0))
 
 
 def _sha256(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001  # an assertion that stays

@@ -5,19 +5,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from brtheory.errors import InputError
-from brtheory.offline.assignment import read_assignment
-from brtheory.offline.instance import Instance, read_instance
+from brtheory.offline.instance import read_instance
 from solvers.budget import Budget, Options, Progress
+from solvers.documents import read_admission_steps, read_tick_problem
+from solvers.facade import check_arguments, solve_problem
 from solvers.facade import solve as solve_instance
 from solvers.interrupt import stop_on_interrupt
-from solvers.problem import admission_steps
 from solvers.result import SolveResult
 
 MEGABYTE = 1 << 20
@@ -43,7 +42,12 @@ class _Objective(StrEnum):
 
 
 def solve(
-    instance: Annotated[Path, typer.Argument(help="Instance file (brtheory.instance/1).")],
+    instance: Annotated[
+        Path,
+        typer.Argument(
+            help="Instance file (brtheory.instance/1); for case C also a tick (brtheory.tick/1)."
+        ),
+    ],
     method: Annotated[
         _Method,
         typer.Option(
@@ -55,7 +59,8 @@ def solve(
     case: Annotated[
         _Case,
         typer.Option(
-            help="A: admission steps given, replicas free. B: steps free too. C: the first tick."
+            help="A: admission steps given, replicas free. B: steps free too. C: one tick, from a "
+            "tick state or the first of an instance."
         ),
     ] = _Case.A,
     objective: Annotated[
@@ -99,41 +104,42 @@ def solve(
     seed: Annotated[int, typer.Option(help="Seed of milp and cpsat.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Find the best assignment of an instance, knowing every output length, and prove it.
+    """Find the best assignment of an INSTANCE, knowing every output length, and prove it.
 
+    Incumbent and bound are exact integers: G*max - sum in tokens for imbalance; for time
+    p*steps + q*sum of peaks, with p:q the exact ratio of b0 to a0 (the weights are printed).
     Ctrl-C ends the search and prints the best so far, judged like every result.
     """
-    given = read_instance(instance)
-    options = Options(symmetry=symmetry, seed=seed, workers=workers, width=width)
+    rules: dict[str, Any] = {"hold": hold, "work_conserving": work_conserving}
+    check_arguments(method.value, case.value, admissions=admissions, **rules)
     with stop_on_interrupt() as asked, _progress_line(f"{method.value}, case {case.value}") as show:
-        budget = Budget(
-            time_limit_s=time_limit,
-            memory_limit_bytes=None if memory_limit is None else memory_limit * MEGABYTE,
-            should_stop=asked,
-            on_progress=show,
-        )
-        result = solve_instance(
-            given,
-            method=method.value,
-            case=case.value,
-            objective=objective.value,
-            admissions=None if admissions is None else _steps(admissions),
-            hold=hold,
-            work_conserving=work_conserving,
-            options=options,
-            budget=budget,
-        )
+        limits: dict[str, Any] = {
+            "options": Options(symmetry=symmetry, seed=seed, workers=workers, width=width),
+            "budget": Budget(
+                time_limit_s=time_limit,
+                memory_limit_bytes=None if memory_limit is None else memory_limit * MEGABYTE,
+                should_stop=asked,
+                on_progress=show,
+            ),
+        }
+        if case is _Case.C:
+            problem = read_tick_problem(instance, objective.value)
+            result = solve_problem(problem, method=method.value, **limits)
+        else:
+            steps = None if admissions is None else read_admission_steps(admissions)
+            result = solve_instance(
+                read_instance(instance),
+                method=method.value,
+                case="A" if case is _Case.A else "B",
+                objective=objective.value,
+                admissions=steps,
+                **rules,
+                **limits,
+            )
     if as_json:
         typer.echo(json.dumps(result.to_json()))
     else:
-        _print_table(result, given)
-
-
-def _steps(path: Path) -> dict[int, int]:
-    try:
-        return admission_steps(read_assignment(path))
-    except InputError as error:
-        raise InputError(f"{path}: {error.where}", error.expected, error.got) from error
+        _print_table(result)
 
 
 @contextmanager
@@ -176,7 +182,7 @@ def _described(progress: Progress) -> str:
     return ", ".join(parts)
 
 
-def _print_table(result: SolveResult, instance: Instance) -> None:
+def _print_table(result: SolveResult) -> None:
     unit = "tokens" if result.objective == "imbalance" else "integer units"
     rows = {
         "status": result.status,
@@ -188,7 +194,7 @@ def _print_table(result: SolveResult, instance: Instance) -> None:
         "sum of peaks (token steps)": result.sum_peak,
         "barrier time (s)": result.barrier_time_s,
         "wall time (s)": f"{result.wall_s:.3f}",
-        "requests placed": f"{len(result.assignment or ())} of {len(instance.requests)}",
+        "requests placed": None if result.assignment is None else len(result.assignment),
     }
     table = Table(show_header=False)
     for name, value in rows.items():

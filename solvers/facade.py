@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from brtheory.core.tick import TickState
-from brtheory.errors import InfeasibleError, InputError
+from brtheory.errors import InfeasibleError, InputError, MissingExtraError
 from brtheory.offline.instance import Instance
 from solvers.budget import Budget, Options
 from solvers.certify import judged
@@ -41,6 +41,8 @@ _MODULES: Mapping[str, tuple[str, str]] = {
     "milp": ("solvers.milp.model", "solve"),
     "cpsat": ("solvers.cpsat.model", "solve"),
 }
+_EXTRA = "solvers"
+_EXTRA_PACKAGES = ("pulp", "highspy", "ortools")
 
 
 class Backend(Protocol):
@@ -90,8 +92,7 @@ def solve(
     MissingExtraError
         If the method's backend is not installed.
     """
-    _check_pair(method, case)
-    _check_arguments(case, admissions=admissions, hold=hold, work_conserving=work_conserving)
+    check_arguments(method, case, admissions=admissions, hold=hold, work_conserving=work_conserving)
     problem: Problem
     if case == "A":
         problem = FixedAdmissions(instance, objective, admissions)
@@ -133,6 +134,28 @@ def solve_problem(
     return judged(problem, claim, method=method, wall_s=budget.elapsed_s)
 
 
+def check_arguments(
+    method: str,
+    case: Case,
+    *,
+    admissions: object = None,
+    hold: int | None = None,
+    work_conserving: bool = False,
+) -> None:
+    """Refuse a method that does not solve the case, and arguments that belong to another case.
+
+    Raises
+    ------
+    InputError
+        Naming what the case takes.
+    """
+    _check_pair(method, case)
+    if admissions is not None and case != "A":
+        raise InputError("admissions", "given steps in case A only", f"case {case}")
+    if (hold is not None or work_conserving) and case != "B":
+        raise InputError("hold, work_conserving", "rules of case B only", f"case {case}")
+
+
 def _check_pair(method: str, case: str) -> None:
     if method not in _CASES:
         raise InputError("method", "one of " + ", ".join(METHODS), repr(method))
@@ -143,23 +166,16 @@ def _check_pair(method: str, case: str) -> None:
         raise InputError("method", f"one of {', '.join(able)} for case {case}", repr(method))
 
 
-def _check_arguments(
-    case: Case,
-    *,
-    admissions: Mapping[int, int] | None,
-    hold: int | None,
-    work_conserving: bool,
-) -> None:
-    if admissions is not None and case != "A":
-        raise InputError("admissions", "given steps in case A only", f"case {case}")
-    if (hold is not None or work_conserving) and case != "B":
-        raise InputError("hold, work_conserving", "rules of case B only", f"case {case}")
-
-
 def _backend(method: str) -> Backend:
     """Import a method only when it is asked for: solver packages take long to load."""
     name, function = _MODULES[method]
-    return cast("Backend", getattr(import_module(name), function))
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in _EXTRA_PACKAGES:
+            raise MissingExtraError(f"method {method}", _EXTRA) from error
+        raise
+    return cast("Backend", getattr(module, function))
 
 
 def _why_infeasible(problem: Problem, backend: Backend, options: Options) -> str:

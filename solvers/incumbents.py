@@ -9,8 +9,18 @@ from brtheory.routers.baselines import LeastTokens, PoolFifo
 from brtheory.routers.params import BalanceRouteParams
 from brtheory.routers.reference import BalanceRoute
 from brtheory.simulation.replay import replay
+from solvers.budget import Budget
 from solvers.certify import CertificationError, judged_value
-from solvers.problem import FixedAdmissions, FreeAdmissions, Problem, TickProblem
+from solvers.dynamic import PartitionSearch
+from solvers.problem import (
+    FixedAdmissions,
+    FreeAdmissions,
+    Problem,
+    TickProblem,
+    admission_steps,
+)
+
+BEAM_WIDTH = 50
 
 
 def best_known(problem: Problem, hint: Assignment | None) -> tuple[Assignment, int] | None:
@@ -43,9 +53,19 @@ def _router_assignments(problem: Problem) -> Iterator[Assignment]:
             yield tuple(Placement(a.id, a.replica, 0) for a in router.tick(state))
     elif isinstance(problem, FreeAdmissions) and _reservable(problem):
         for each in (*pooled, LeastTokens()):
-            yield replay(problem.instance, each)
+            yield from _with_better_replicas(problem, replay(problem.instance, each))
     elif isinstance(problem, FixedAdmissions):
         yield from _least_loaded(problem)
+
+
+def _with_better_replicas(problem: FreeAdmissions, assignment: Assignment) -> Iterator[Assignment]:
+    """The assignment, and the same admission steps with the replicas of a narrow beam."""
+    yield assignment
+    steps = admission_steps(assignment)
+    fixed = FixedAdmissions(problem.instance, problem.objective, steps)
+    found = PartitionSearch(fixed, budget=Budget(), width=BEAM_WIDTH).run()
+    if found.assignment is not None:
+        yield found.assignment
 
 
 def _reservable(problem: FreeAdmissions) -> bool:

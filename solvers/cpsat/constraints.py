@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 from ortools.sat.python.cp_model import CpModel, IntVar, LinearExpr
 
@@ -63,6 +64,19 @@ def executed_steps(program: CpModel, model: ScheduleModel, x: ScheduleVariables)
         for active in of_request.values():
             program.add(sum(active) <= x.executed[block.step])
     program.add(sum(x.executed.values()) >= model.least_steps)
+
+
+def no_late_gap(program: CpModel, model: ScheduleModel, x: ScheduleVariables) -> None:
+    """y_(k+1) <= y_k for every k >= the last ready step: idle steps there can be cut out.
+
+    See ``FreeAdmissions.end``; it keeps one of the schedules that differ by such gaps only.
+    """
+    if not model.counts_steps:
+        return
+    last_ready = max(request.ready for request in model.requests)
+    late = [block.step for block in model.blocks if block.step >= last_ready]
+    for k, later in pairwise(late):
+        program.add_implication(x.executed[later], x.executed[k])
 
 
 def work_conserving(program: CpModel, model: ScheduleModel, x: ScheduleVariables) -> None:

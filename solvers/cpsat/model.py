@@ -67,6 +67,7 @@ def build_schedule(model: ScheduleModel, *, symmetry: bool) -> tuple[CpModel, Sc
     if model.fixed_steps is None:
         constraints.peak_covers_work(program, model, x)
         constraints.executed_steps(program, model, x)
+        constraints.no_late_gap(program, model, x)
         constraints.work_conserving(program, model, x)
     if symmetry:
         constraints.first_use_order(program, model, x)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 import pulp
 
@@ -64,6 +65,19 @@ def executed_steps(program: pulp.LpProblem, model: ScheduleModel, x: ScheduleVar
         for terms in of_request.values():
             program += _sum([*terms, (x.executed[block.step], -1)]) <= 0
     program += _sum((y, 1) for y in x.executed.values()) >= model.least_steps
+
+
+def no_late_gap(program: pulp.LpProblem, model: ScheduleModel, x: ScheduleVariables) -> None:
+    """y_(k+1) <= y_k for every k >= the last ready step: idle steps there can be cut out.
+
+    See ``FreeAdmissions.end``; it keeps one of the schedules that differ by such gaps only.
+    """
+    if not model.counts_steps:
+        return
+    last_ready = max(request.ready for request in model.requests)
+    late = [block.step for block in model.blocks if block.step >= last_ready]
+    for k, later in pairwise(late):
+        program += _sum([(x.executed[later], 1), (x.executed[k], -1)]) <= 0
 
 
 def work_conserving(program: pulp.LpProblem, model: ScheduleModel, x: ScheduleVariables) -> None:

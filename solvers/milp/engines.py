@@ -9,7 +9,7 @@ from typing import Any
 
 import pulp
 
-from brtheory.errors import BrtheoryError, InputError
+from brtheory.errors import BrtheoryError, InputError, MissingExtraError
 from solvers.background import run_stoppable
 from solvers.budget import Budget, Options
 from solvers.result import Limit, Stop
@@ -50,7 +50,9 @@ def run(
     Raises
     ------
     InputError
-        If the backend is unknown or not installed.
+        If the backend is unknown, or CBC is not installed.
+    MissingExtraError
+        If HiGHS is not installed.
     """
     if options.milp_backend == "highs":
         return _run_highs(program, budget=budget, options=options, start=start)
@@ -66,6 +68,8 @@ def _run_highs(
     options: Options,
     start: Mapping[str, float] | None,
 ) -> Solved:
+    if pulp.HiGHS.hscb is None:
+        raise MissingExtraError("method milp", "solvers")
     stop_asked = False
 
     def stop() -> None:
