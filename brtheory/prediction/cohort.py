@@ -4,6 +4,9 @@ The window is a cohort by admission, not by completion: each of the last W admit
 either finished or censored at its present age, so a Kaplan-Meier estimate over them is unbiased
 and follows drift. A window of the last completions would mix ages of entry (left truncation), and
 adding running requests to it would count them twice as often as they deserve.
+
+A cohort hardly larger than the number of requests running at once has lost its longest requests
+before they end, and knows nothing of great lengths: the window widens with what runs.
 """
 
 from collections import deque
@@ -14,25 +17,35 @@ import numpy as np
 from brtheory.core.cluster import IntArray
 from brtheory.errors import InputError
 
+PER_RUNNING = 8
+
 
 class Cohort:
-    """A rolling window of admitted requests, in O(window) memory.
+    """A rolling window of admitted requests; its length is the number kept.
+
+    At most max(window, per_running * running requests among them) are kept; the oldest admission
+    leaves first, whatever its state.
 
     Parameters
     ----------
     window
-        Most requests kept, >= 1; the oldest admission leaves first, whatever its state.
+        Requests kept where few are running, >= 1.
+    per_running
+        Requests kept for each that runs, >= 0.
 
     Raises
     ------
     InputError
-        If the window is below 1.
+        If a number is out of range.
     """
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, *, per_running: int = PER_RUNNING) -> None:
         if window < 1:
             raise InputError("window", "at least 1 request", window)
+        if per_running < 0:
+            raise InputError("per_running", "an integer >= 0", per_running)
         self._window = window
+        self._per_running = per_running
         self._order: deque[int] = deque()
         self._running: set[int] = set()
         self._finished: dict[int, int] = {}
@@ -58,7 +71,7 @@ class Cohort:
             raise InputError("admitted request", "an id not admitted before", request_id)
         self._order.append(request_id)
         self._running.add(request_id)
-        if len(self._order) > self._window:
+        while len(self._order) > max(self._window, self._per_running * len(self._running)):
             self._forget(self._order.popleft())
 
     def finish(self, request_id: int, *, output_tokens: int) -> None:

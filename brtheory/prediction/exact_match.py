@@ -17,7 +17,7 @@ from brtheory.prediction.survival import SurvivalPredictor
 
 DEFAULT_PREFIXES = 4096
 DEFAULT_PREFIX_WINDOW = 128
-DEFAULT_LEAST_FINISHED = 3
+DEFAULT_LEAST_FINISHED = 2
 
 
 class _PrefixLaw:
@@ -46,7 +46,7 @@ class ExactMatchPredictor:
     prefixes
         Most prefixes kept, >= 1.
     prefix_window
-        Admitted requests kept per prefix, >= 1.
+        Admitted requests kept per prefix, >= 1; more where many of it run at once.
     least_finished
         Finished requests of a prefix from which on it answers, >= 1.
 

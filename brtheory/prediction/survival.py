@@ -12,7 +12,7 @@ from brtheory.prediction.length_law import LengthLaw, kaplan_meier
 from brtheory.prediction.protocol import ANCHOR, Prediction, Running
 from brtheory.prediction.refits import RefitPolicy
 
-DEFAULT_WINDOW = 4096
+DEFAULT_WINDOW = 2048
 DEFAULT_REFIT_EVERY = 64
 
 
@@ -22,9 +22,9 @@ class SurvivalPredictor:
     Parameters
     ----------
     window
-        Admitted requests the law is estimated from, >= 1.
+        Admitted requests the law is estimated from, >= 1; more where many run at once (``Cohort``).
     refit_every
-        Completions between two refits in the long run, >= 1; early refits come sooner.
+        Completions between two refits in the long run, >= 1 (``RefitPolicy``).
 
     Raises
     ------
@@ -71,4 +71,4 @@ class SurvivalPredictor:
         """Estimate the law anew, in O(window log window)."""
         ages = {request.id: age for request, age in running}
         self._law = kaplan_meier(*self._cohort.samples(ages))
-        self._refits.refitted()
+        self._refits.refitted(len(self._cohort))

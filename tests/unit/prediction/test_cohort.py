@@ -24,7 +24,7 @@ def test_every_request_is_finished_cut_short_or_censored_at_its_age():
 
 
 def test_the_oldest_admission_leaves_first_whatever_its_state():
-    cohort = Cohort(2)
+    cohort = Cohort(2, per_running=0)
     cohort.admit(0)
     cohort.admit(1)
     cohort.finish(1, output_tokens=4)
@@ -35,8 +35,21 @@ def test_the_oldest_admission_leaves_first_whatever_its_state():
     assert len(cohort) == 2
 
 
+def test_the_window_widens_with_what_runs_and_narrows_again():
+    cohort = Cohort(2, per_running=3)
+    for request in range(12):
+        cohort.admit(request)
+    # All twelve run: up to 36 may be kept.
+    assert len(cohort) == 12
+    for request in range(11):
+        cohort.finish(request, output_tokens=request + 1)
+    cohort.admit(12)
+    # Two run: six are kept, 7 .. 12.
+    assert samples(cohort, r11=2, r12=0) == ([8, 9, 10, 11], [0, 2])
+
+
 def test_a_length_that_comes_after_its_request_left_the_window_is_no_error():
-    cohort = Cohort(1)
+    cohort = Cohort(1, per_running=0)
     cohort.admit(0)
     cohort.admit(1)
     cohort.finish(0, output_tokens=4)
@@ -68,20 +81,33 @@ def test_a_length_below_one_token_is_refused(tokens):
 def test_sizes_below_one_are_refused():
     with pytest.raises(InputError, match="window"):
         Cohort(0)
+    with pytest.raises(InputError, match="per_running"):
+        Cohort(1, per_running=-1)
     with pytest.raises(InputError, match="refit_every"):
         RefitPolicy(0)
 
 
-def test_refits_become_rare_and_their_number_is_bounded():
-    policy, refits = RefitPolicy(64), []
-    for completion in range(1, 10_001):
+def refits(*, completions, sample):
+    """Completions at which a refit was due."""
+    policy, due = RefitPolicy(64), []
+    for completion in range(1, completions + 1):
         policy.completed()
         if policy.due:
-            policy.refitted()
-            refits.append(completion)
-    assert refits[:4] == [1, 2, 3, 4]
-    gaps = np.diff(refits)
+            policy.refitted(sample)
+            due.append(completion)
+    return due
+
+
+def test_refits_become_rare_and_their_number_is_bounded():
+    due = refits(completions=10_000, sample=2048)
+    assert due[:4] == [1, 2, 3, 4]
+    gaps = np.diff(due)
     assert gaps.max() == 64
     assert (np.diff(gaps) >= 0).all()
     # A growing phase in eighths up to 64 completions apart, then 10,000 / 64 = 156.
-    assert len(refits) < 156 + 50
+    assert len(due) < 156 + 50
+
+
+def test_large_samples_are_refitted_once_in_a_share_of_their_size():
+    due = refits(completions=100_000, sample=64_000)
+    assert np.diff(due).max() == 64_000 // 32

@@ -28,8 +28,8 @@ def test_defaults_named_on_the_page_are_those_of_the_code():
         f"last {estimator['window']} completions",
     ):
         assert phrase in text, phrase
-    assert exact_match.DEFAULT_LEAST_FINISHED == 3
-    assert "after three of its requests" in text
+    assert exact_match.DEFAULT_LEAST_FINISHED == 2
+    assert "after two of its requests" in text
     assert TrainingSettings().calibration_share == 0.25
     assert "later quarter" in text
     assert estimator["slack"] == 0.25

@@ -6,6 +6,7 @@ import pytest
 from brtheory.core.requests import Request
 from brtheory.errors import InputError
 from brtheory.prediction.length_law import kaplan_meier
+from brtheory.prediction.prequential import Timeline, play
 from brtheory.prediction.protocol import ANCHOR, OnlinePredictor, Running
 from brtheory.prediction.survival import SurvivalPredictor
 
@@ -90,6 +91,19 @@ def test_the_window_follows_drift():
     teach(predictor, [10] * 50, first=50)
     prediction = predictor.predict(request(999), age=0, horizon=80)
     assert (prediction.p_finish, prediction.mean_remaining) == (1.0, 10.0)
+
+
+def test_a_window_narrower_than_what_runs_still_knows_great_lengths():
+    # Forty run at once, outputs of 1 to 80 steps: the last ten admissions are hardly ever older
+    # than ten steps, yet the law must reach to 80.
+    rng = np.random.default_rng(3)
+    steps = np.arange(2000, dtype=np.int64)
+    run = Timeline(np.ones(2000, dtype=np.int64), rng.integers(1, 81, size=2000), steps)
+    predictor = SurvivalPredictor(window=10)
+    play(run, predictor, horizon=20, until=1500)
+    prediction = predictor.predict(request(0), age=40, horizon=20)
+    # P(40 < o <= 60 | o > 40) = 20/40, from about 320 requests.
+    assert prediction.p_finish == pytest.approx(0.5, abs=0.12)
 
 
 def test_a_cancelled_request_is_evidence_of_length_not_of_an_end():
