@@ -1,9 +1,11 @@
 """From what a solver backend reports to a claim the judge can check."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from brtheory.offline.assignment import Assignment, Placement
+from solvers.budget import Progress
 from solvers.certify import CertificationError, judged_value
 from solvers.model import ScheduleModel, TickModel
 from solvers.problem import Problem, TickProblem
@@ -50,6 +52,23 @@ def rounded_bound(bound: float) -> int | None:
     if not math.isfinite(bound):
         return None
     return math.ceil(bound - min(0.49, RELATIVE_SLACK * max(1.0, abs(bound))))
+
+
+def progress_in(
+    model: ScheduleModel | TickModel,
+) -> Callable[[float | None, float | None], Progress]:
+    """Turn (objective, bound) of a program into progress in the objective's unit."""
+    unit, constant = scale(model), model.constant
+
+    def progress(value: float | None, bound: float | None) -> Progress:
+        found = None if value is None or not math.isfinite(value) else round(value)
+        least = None if bound is None else rounded_bound(bound)
+        return Progress(
+            incumbent=None if found is None else unit * found + constant,
+            bound=None if least is None else unit * least + constant,
+        )
+
+    return progress
 
 
 def claim_of(problem: Problem, answer: Answer, known: tuple[Assignment, int] | None) -> Claim:

@@ -1,6 +1,5 @@
 """The constraint programs put together and solved: cases A, B and C."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ortools.sat.python.cp_model import CpModel
@@ -9,6 +8,7 @@ from brtheory.offline.assignment import Assignment
 from solvers.answers import (
     Answer,
     claim_of,
+    progress_in,
     rounded_bound,
     scale,
     schedule_assignment,
@@ -99,7 +99,7 @@ def _solve_schedule(
     program, x = build_schedule(model, symmetry=options.symmetry)
     if known is not None:
         _hint(program, model, known[0], x)
-    solved = run(program, budget=budget, options=options, to_progress=_progress_in(model))
+    solved = run(program, budget=budget, options=options, to_progress=progress_in(model))
     if solved.value is None:
         return _answer(solved, None, model)
     chosen = {key for key, v in x.start.items() if solved.value(v)}
@@ -122,7 +122,7 @@ def _solve_tick(problem: TickProblem, known: Known, *, budget: Budget, options: 
         chosen = _known_places(problem, known[0])
         for key, variable in x.place.items():
             program.add_hint(variable, key in chosen)
-    solved = run(program, budget=budget, options=options, to_progress=_progress_in(model))
+    solved = run(program, budget=budget, options=options, to_progress=progress_in(model))
     assignment = None
     if solved.value is not None:
         assignment = tick_assignment(
@@ -144,21 +144,6 @@ def _hint(
 def _known_places(problem: TickProblem, assignment: Assignment) -> set[tuple[int, int]]:
     position = {request.id: i for i, request in enumerate(problem.state.pool)}
     return {(position[p.id], p.replica) for p in assignment}
-
-
-def _progress_in(
-    model: ScheduleModel | TickModel,
-) -> Callable[[float | None, float | None], Progress]:
-    unit, constant = scale(model), model.constant
-
-    def progress(value: float | None, bound: float | None) -> Progress:
-        least = None if bound is None else rounded_bound(bound)
-        return Progress(
-            incumbent=None if value is None else unit * round(value) + constant,
-            bound=None if least is None else unit * least + constant,
-        )
-
-    return progress
 
 
 def _answer(

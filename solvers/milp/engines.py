@@ -1,8 +1,9 @@
 """The solvers behind PuLP: HiGHS in this process, CBC as a program where installed."""
 
+import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,10 @@ import pulp
 
 from brtheory.errors import BrtheoryError, InputError, MissingExtraError
 from solvers.background import run_stoppable
-from solvers.budget import Budget, Options
+from solvers.budget import Budget, Options, Progress
 from solvers.result import Limit, Stop
+
+ToProgress = Callable[[float | None, float | None], Progress]
 
 GAP_BELOW_ONE = 0.5
 """Objectives are integers, so a gap below one is no gap."""
@@ -35,6 +38,7 @@ def run(
     budget: Budget,
     options: Options,
     start: Mapping[str, float] | None = None,
+    to_progress: ToProgress = lambda _value, _bound: Progress(),
 ) -> Solved:
     """Minimise a program.
 
@@ -46,6 +50,8 @@ def run(
         Time limit and stop requests; backend, seed and threads.
     start
         Values of a known solution by variable name, possibly partial.
+    to_progress
+        Turns (objective, bound) of the program into progress in the objective's unit.
 
     Raises
     ------
@@ -55,7 +61,9 @@ def run(
         If HiGHS is not installed.
     """
     if options.milp_backend == "highs":
-        return _run_highs(program, budget=budget, options=options, start=start)
+        return _run_highs(
+            program, budget=budget, options=options, start=start, to_progress=to_progress
+        )
     if options.milp_backend == "cbc":
         return _run_cbc(program, budget=budget, options=options)
     raise InputError("milp_backend", "highs or cbc", repr(options.milp_backend))
@@ -67,18 +75,11 @@ def _run_highs(
     budget: Budget,
     options: Options,
     start: Mapping[str, float] | None,
+    to_progress: ToProgress,
 ) -> Solved:
     if pulp.HiGHS.hscb is None:
         raise MissingExtraError("method milp", "solvers")
-    stop_asked = False
-
-    def stop() -> None:
-        nonlocal stop_asked
-        stop_asked = True
-
-    def on_callback(_kind: Any, _message: str, _out: Any, into: Any, _data: Any) -> None:
-        into.user_interrupt = stop_asked
-
+    watch = _Watch(lambda value, bound: budget.on_progress(to_progress(value, bound)))
     solver = pulp.HiGHS(
         msg=False,
         gapRel=0.0,
@@ -86,7 +87,7 @@ def _run_highs(
         threads=options.workers,
         timeLimit=budget.remaining_s,
         random_seed=options.seed,
-        callbackTuple=(on_callback, None),
+        callbackTuple=(watch, None),
         callbacksToActivate=[pulp.HiGHS.hscb.HighsCallbackType.kCallbackMipInterrupt],
     )
     with _silent_stdout():
@@ -96,12 +97,31 @@ def _run_highs(
     if start is not None:
         known = [(v.index, start[v.name]) for v in program.variables() if v.name in start]
         highs.setSolution(len(known), [i for i, _ in known], [value for _, value in known])
-    status = run_stoppable(highs.run, budget=budget, stop=stop)
+    status = run_stoppable(highs.run, budget=budget, stop=watch.stop)
     if status.name == "kError":
         # The thread count is global to the process: another value needs a new scheduler.
         type(highs).resetGlobalScheduler(True)  # noqa: FBT003  # the binding takes no keyword
-        run_stoppable(highs.run, budget=budget, stop=stop)
+        run_stoppable(highs.run, budget=budget, stop=watch.stop)
     return _solved_by_highs(program)
+
+
+class _Watch:
+    """HiGHS' callback: passes stop requests in, and new incumbents and bounds out."""
+
+    def __init__(self, report: Callable[[float, float], None]) -> None:
+        self._report = report
+        self._stop_asked = False
+        self._seen = (math.inf, -math.inf)
+
+    def stop(self) -> None:
+        self._stop_asked = True
+
+    def __call__(self, _kind: Any, _message: str, out: Any, into: Any, _data: Any) -> None:
+        known = (out.mip_primal_bound, out.mip_dual_bound)
+        if known != self._seen:
+            self._seen = known
+            self._report(*known)
+        into.user_interrupt = self._stop_asked
 
 
 _HIGHS_STOPS: Mapping[str, tuple[Stop, Limit | None]] = {

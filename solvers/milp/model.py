@@ -8,6 +8,7 @@ from brtheory.offline.assignment import Assignment
 from solvers.answers import (
     Answer,
     claim_of,
+    progress_in,
     rounded_bound,
     scale,
     schedule_assignment,
@@ -99,7 +100,8 @@ def _solve_schedule(
         return Answer(None, None, None, Stop.INFEASIBLE)
     program, x = build_schedule(model, symmetry=options.symmetry)
     start = None if known is None else _start_values(model, known[0], x)
-    solved = run(program, budget=budget, options=options, start=start)
+    progress = progress_in(model)
+    solved = run(program, budget=budget, options=options, start=start, to_progress=progress)
     if solved.values is None:
         return _answer(solved, None, model)
     chosen = {key for key, v in x.start.items() if solved.values[v.name] > 0.5}
@@ -116,7 +118,7 @@ def _solve_tick(problem: TickProblem, *, budget: Budget, options: Options) -> An
             return Answer(None, None, None, solved.stop, solved.limit)
         count = -round(solved.objective)
     program, x = build_tick(model, count=count)
-    solved = run(program, budget=budget, options=options)
+    solved = run(program, budget=budget, options=options, to_progress=progress_in(model))
     assignment = None
     if solved.values is not None:
         chosen = {key for key, v in x.place.items() if solved.values[v.name] > 0.5}
