@@ -77,7 +77,7 @@ def seal_of(document: CertificateDocument) -> str:
 
 
 def check(instance: Instance, steps: Mapping[int, int], document: CertificateDocument) -> int:
-    """Verify a certificate; the proved lower bound on sum_peak. Raises RefutedError if it fails."""
+    """Verify a certificate; its proved lower bound on sum_peak. Raises RefutedError if it fails."""
     _require(document.subject == subject_digest(instance, steps), "made for another instance")
     _require(document.seal == seal_of(document), "the seal does not match the contents")
     total = position = 0
@@ -115,25 +115,25 @@ def window_of(instance: Instance, steps: Mapping[int, int], *, start: int, end: 
 def window_bound(window: Window, tree: Any, *, replicas: int, scale: int) -> int:
     """Lower bound on the window's sum of peaks that a tree (None: the step bound) proves."""
     if tree is None:
+        _require(scale == 1, "the step bound has no scale")
         return window_step_bound(window, replicas=replicas)
-    smallest: int | None = None
+    bounds: list[int] = []
     stack: list[tuple[Any, dict[int, int]]] = [(tree, {})]
     while stack:
         node, labels = stack.pop()
         if isinstance(node, dict) and set(node) == {"multipliers"}:
             y = node["multipliers"]
-            proved = leaf_bound(window, y, labels, replicas=replicas, scale=scale)
-            smallest = proved if smallest is None else min(smallest, proved)
+            bounds.append(leaf_bound(window, y, labels, replicas=replicas, scale=scale))
             continue
-        kind = isinstance(node, dict) and set(node) == {"request", "children"}
-        _require(kind, "a node is neither a branching nor a leaf")
+        branching = isinstance(node, dict) and set(node) == {"request", "children"}
+        _require(branching, "a node is neither a branching nor a leaf")
         request, children = node["request"], node["children"]
-        _require(type(request) is int and request in window.inside, "branches on no request inside")
-        _require(request not in labels, f"places request {request} twice")
+        known = type(request) is int and request in window.inside and request not in labels
+        _require(known, "branches on no request inside, or twice on one")
         choices = min(1 + max(labels.values(), default=-1) + 1, replicas)
         _require(isinstance(children, list) and len(children) == choices, "a child is missing")
         stack.extend((child, {**labels, request: g}) for g, child in enumerate(children))
-    return max(0, smallest or 0)
+    return max(0, min(bounds))
 
 
 def leaf_bound(
@@ -150,9 +150,9 @@ def leaf_bound(
     parts = max(rest, 1)  # all counted in 1/parts, so that an even share is an integer
     prices = [_price(window, row, parts if g < used else 1) for g, row in enumerate(rows)]
     value = _spread(window.background, [(y[-1], z[-1]) for y, z in prices])
-    for request, piece in window.inside.items():
+    for request, (u, v, weight) in window.inside.items():
         hosts = [prices[labels[request]]] if request in labels else prices
-        value += min(_cost(piece, row) for row in hosts)
+        value += min(weight * (y[v] - y[u]) + z[v] - z[u] for y, z in hosts)
     return -(-value // (parts * scale))
 
 
@@ -183,11 +183,6 @@ def _spread(weights: Sequence[int], lines: Sequence[tuple[int, int]]) -> int:
         else:
             stack += [(low, (low + high) // 2), ((low + high) // 2, high)]
     return total
-
-
-def _cost(piece: tuple[int, int, int], row: Price) -> int:
-    first, last, weight = piece
-    return weight * (row[0][last] - row[0][first]) + row[1][last] - row[1][first]
 
 
 def _price(window: Window, row: Sequence[int], times: int) -> Price:
