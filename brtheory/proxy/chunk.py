@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from brtheory.proxy.json_bytes import cut_members, member_value, usage_at_end
 
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_PROMPT_TOKENS = re.compile(rb'"prompt_tokens"\s*:\s*(\d+)')
 _COMPLETION_TOKENS = re.compile(rb'"completion_tokens"\s*:\s*(\d+)')
 
 
@@ -47,6 +48,14 @@ class Chunk(NamedTuple):
         if self.usage is None:
             return None
         match = _COMPLETION_TOKENS.search(self.usage)
+        return int(match.group(1)) if match else None
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Prompt tokens its usage counts, None where it counts none."""
+        if self.usage is None:
+            return None
+        match = _PROMPT_TOKENS.search(self.usage)
         return int(match.group(1)) if match else None
 
     def parsed(self) -> dict[str, Any]:

@@ -1,16 +1,12 @@
-"""One request's way through all books, and the books: the sans-I/O heart of the proxy.
+"""One request's way through all books: events in, effects on the books, each exactly once.
 
-The ``Desk`` owns line, room, prefill books, pool, mirror and router. A ``Passage`` takes events in,
-its lifecycle says what they entail, and every effect is carried out here, once.
+Its lifecycle says what an event entails; every effect is carried out here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import count
 
 from brtheory.core.requests import Request
-from brtheory.proxy.connectors import Connector
-from brtheory.proxy.counting import ChunkRatio
+from brtheory.proxy.desk import Desk
 from brtheory.proxy.events import (
     Bound,
     Event,
@@ -21,100 +17,15 @@ from brtheory.proxy.events import (
     PrefillSent,
     PrefillSkipped,
 )
-from brtheory.proxy.fleet import Fleet
-from brtheory.proxy.gate import Gate, Ticket
+from brtheory.proxy.gate import Ticket
 from brtheory.proxy.history import prompt_hash
 from brtheory.proxy.lifecycle import Effect, Lifecycle, Phase
-from brtheory.proxy.mirror import Hold, LoadMirror
+from brtheory.proxy.mirror import Hold
 from brtheory.proxy.openai import ClientRequest
-from brtheory.proxy.pool import Place, Pooled, Room, WaitingPool, lease_times
-from brtheory.proxy.prefill import PrefillNodes
-from brtheory.proxy.ticker import Ticker
+from brtheory.proxy.pool import Place, Pooled, lease_times
 
 BYTES_PER_TOKEN = 4
 """Rough size of a token in a body, until an engine has counted."""
-
-
-def _ignore() -> None:
-    """Nobody listens."""
-
-
-@dataclass
-class Desk:
-    """All books of the proxy.
-
-    Parameters
-    ----------
-    fleet, connector
-        Who serves, and how KV moves.
-    gate, room, prefills, pool, mirror, ticker
-        Line, bounds, prefill nodes, pool, decode replicas, router.
-    clock
-        Seconds.
-    prefill_again
-        Whether a request whose lease ended is prefilled once more (else 503).
-    default_output
-        Output tokens reserved for a request without a limit of its own.
-    on_change
-        Called when a dispatch may have something to do.
-    """
-
-    fleet: Fleet
-    connector: Connector
-    gate: Gate
-    room: Room
-    prefills: PrefillNodes
-    pool: WaitingPool
-    mirror: LoadMirror
-    ticker: Ticker
-    clock: Callable[[], float]
-    prefill_again: bool = True
-    default_output: int = 1024
-    on_change: Callable[[], None] = _ignore
-    ratio: ChunkRatio = field(default_factory=ChunkRatio)
-    lost: int = 0
-    forced: int = 0
-    waiting: "dict[int, Passage]" = field(default_factory=dict)
-    ids: "count[int]" = field(default_factory=lambda: count(1))
-
-    @property
-    def has_prefill(self) -> bool:
-        """Whether there is a prefill leg."""
-        return self.connector.lease_s is not None
-
-    def dispatch(self) -> None:
-        """Expire, bind, and let the line move: everything that can happen now."""
-        for pooled in self.pool.take_expired(self.clock()):
-            self._expire(self.waiting.pop(pooled.request.id))
-        for binding in self.ticker.tick(self.fleet.live("decode")):
-            self.forced += binding.forced
-            passage = self.waiting.pop(binding.pooled.request.id)
-            passage.bind(binding.hold, forced=binding.forced)
-        self.pump()
-
-    def pump(self) -> None:
-        """Let requests pass the gate while there is room."""
-        self.gate.pump(self._may_pass, now_s=self.clock())
-
-    def _may_pass(self, ticket: Ticket) -> bool:
-        if not self.room.fits(tokens=ticket.tokens, size=ticket.size):
-            return False
-        if not self.has_prefill:
-            return True
-        return (
-            self.prefills.choose(
-                self.fleet.live("prefill"), tokens=ticket.tokens, now_s=self.clock()
-            )
-            is not None
-        )
-
-    def _expire(self, passage: "Passage") -> None:
-        if self.prefill_again and passage.life.may_start_afresh:
-            passage.apply(LeaseExpired())
-        else:
-            self.lost += 1
-            passage.apply(Failed(503, "kv_lease_expired"))
-        passage.wake()
 
 
 class Passage:
@@ -206,6 +117,15 @@ class Passage:
         self.apply(Bound(hold.replica, wait_s, forced))
         self.wake()
 
+    def expire(self) -> None:
+        """Its lease has ended in the pool: prefill again where that is allowed, else give up."""
+        if self.desk.has_prefill and self.desk.prefill_again and self.life.may_start_afresh:
+            self.apply(LeaseExpired())
+        else:
+            self.desk.lost += 1
+            self.apply(Failed(503, "kv_lease_expired"))
+        self.wake()
+
     def _pass(self) -> None:
         """Through the gate: the leg starts, or the pool is entered, in the same moment."""
         desk = self.desk
@@ -281,7 +201,7 @@ class Passage:
             ready_s=self._ready_s,
             reserved_tokens=self.prompt_tokens + (desk.default_output if limit is None else limit),
         )
-        lease_s = desk.connector.lease_s
+        lease_s = desk.connector.lease_s or desk.longest_wait_s
         bind_by_s, lease_end_s = lease_times(self._pinned_s if self._pinned else now_s, lease_s)
         desk.pool.add(Pooled(request, self.request.size, self.prefix, bind_by_s, lease_end_s))
         self._pooled_id = request.id

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from brtheory.core.horizon import RebuiltHorizonState, predicted_finish
 from brtheory.core.requests import Request
 from brtheory.prediction.protocol import Prediction, Running
+from brtheory.proxy.desk import Desk
 from brtheory.proxy.events import (
     ClientLeft,
     Completed,
@@ -26,7 +27,7 @@ from brtheory.proxy.events import (
 from brtheory.proxy.faults import RequestError
 from brtheory.proxy.lifecycle import Phase
 from brtheory.proxy.mirror import LoadMirror
-from brtheory.proxy.passage import Desk, Passage
+from brtheory.proxy.passage import Passage
 from brtheory.proxy.pool import PoolLimits
 from brtheory.proxy.projection import StreamProjection
 from brtheory.proxy.ticker import RouterChoice
@@ -147,6 +148,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(events=EVENTS)
 def test_the_mirror_equals_a_recount_of_what_is_bound(events: list[tuple[str, int]]) -> None:
     mirror, names = LoadMirror(), ["a", "b", "c"]
@@ -210,7 +212,7 @@ JOBS = st.lists(
 """Requests as (prompt, output, replica, step of admission)."""
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(jobs=JOBS, horizon=st.integers(1, 6))
 def test_in_lockstep_projected_rows_equal_the_rebuild_from_the_truth(
     jobs: list[tuple[int, int, int, int]], horizon: int
@@ -247,6 +249,7 @@ def test_in_lockstep_projected_rows_equal_the_rebuild_from_the_truth(
     ]
 
 
+@settings(deadline=None)
 @given(
     growth=st.lists(st.lists(st.integers(0, 5), min_size=4, max_size=4), max_size=8),
     horizon=st.integers(1, 5),

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from brtheory.proxy.json_bytes import (
@@ -29,6 +29,7 @@ def dump(document: Any, spacing: tuple[str, str]) -> bytes:
     return json.dumps(document, separators=spacing).encode()
 
 
+@settings(deadline=None)
 @given(document=DOCUMENTS, spacing=SPACING)
 @example(document={"usage": 1, "token_ids": 2}, spacing=(",", ":"))
 def test_cutting_equals_deleting(document: dict[str, Any], spacing: tuple[str, str]) -> None:
@@ -37,6 +38,7 @@ def test_cutting_equals_deleting(document: dict[str, Any], spacing: tuple[str, s
     assert json.loads(cut_members(text, ("usage",))) == without
 
 
+@settings(deadline=None)
 @given(choices=st.lists(DOCUMENTS, max_size=3), spacing=SPACING)
 def test_members_of_array_elements_are_cut_from_each(
     choices: list[dict[str, Any]], spacing: tuple[str, str]
@@ -47,6 +49,7 @@ def test_members_of_array_elements_are_cut_from_each(
     assert left == {"token_ids": 1, "choices": expected}
 
 
+@settings(deadline=None)
 @given(document=DOCUMENTS, spacing=SPACING)
 def test_what_is_not_cut_keeps_its_bytes(
     document: dict[str, Any], spacing: tuple[str, str]
@@ -59,6 +62,7 @@ def test_what_is_not_cut_keeps_its_bytes(
         assert cut_members(wrapped, ("new",)) == b"{" + inner.lstrip() + b"}"
 
 
+@settings(deadline=None)
 @given(document=DOCUMENTS, spacing=SPACING)
 def test_values_are_found_and_replaced(document: dict[str, Any], spacing: tuple[str, str]) -> None:
     text = dump(document, spacing)
@@ -73,6 +77,7 @@ def test_values_are_found_and_replaced(document: dict[str, Any], spacing: tuple[
         assert replaced == {**document, "usage": 9}
 
 
+@settings(deadline=None)
 @given(document=DOCUMENTS, spacing=SPACING)
 def test_the_fast_path_answers_only_what_the_scanner_answers(
     document: dict[str, Any], spacing: tuple[str, str]
@@ -84,6 +89,7 @@ def test_the_fast_path_answers_only_what_the_scanner_answers(
         assert json.loads(usage.rest) == {k: v for k, v in document.items() if k != "usage"}
 
 
+@settings(deadline=None)
 @given(document=DOCUMENTS, spacing=SPACING, tokens=st.integers(0, 9))
 def test_the_fast_path_takes_a_flat_usage_at_the_end(
     document: dict[str, Any], spacing: tuple[str, str], tokens: int
@@ -96,6 +102,7 @@ def test_the_fast_path_takes_a_flat_usage_at_the_end(
     assert json.loads(usage.rest) == {"id": 1, **document}
 
 
+@settings(deadline=None)
 @given(text=st.binary(max_size=40) | TEXTS.map(str.encode))
 def test_text_that_is_no_json_breaks_nothing(text: bytes) -> None:
     usage_at_end(text)

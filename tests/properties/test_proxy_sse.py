@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from brtheory.proxy.sse import DONE, SseDecoder, SseError, SseEvent, encode_event
@@ -26,6 +26,7 @@ def decode(pieces: list[bytes]) -> tuple[list[SseEvent], bytes]:
     return events, decoder.finish()
 
 
+@settings(deadline=None)
 @given(stream=STREAMS, cuts=st.lists(st.integers(0, 200), max_size=6))
 @example(stream=b"data: x\r\n\r\ndata: y\r\r", cuts=[8, 9, 10])
 @example(stream=b"\n\ndata: x\n\n\n\n", cuts=[1])
@@ -38,6 +39,7 @@ def test_events_do_not_depend_on_where_reads_end(stream: bytes, cuts: list[int])
     assert b"".join(event.raw for event in events) + rest == stream
 
 
+@settings(deadline=None)
 @given(stream=STREAMS.filter(lambda text: not text.startswith(b"\xef\xbb\xbf")))
 def test_data_is_what_the_standard_says(stream: bytes) -> None:
     """Against a line-by-line reading of the standard; the rest is never dispatched."""
@@ -55,12 +57,14 @@ def test_data_is_what_the_standard_says(stream: bytes) -> None:
     assert [event.data for event in events if event.data is not None] == expected
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=40).filter(lambda text: b"\r" not in text))
 def test_an_encoded_event_decodes_to_its_data(data: bytes) -> None:
     (event,), rest = decode([encode_event(data, name=b"error")])
     assert (event.data, event.name, rest) == (data, b"error", b"")
 
 
+@settings(deadline=None)
 @given(size=st.integers(0, 60), step=st.integers(1, 70))
 def test_an_event_beyond_the_limit_is_refused_whole_or_in_pieces(size: int, step: int) -> None:
     raw = b"data: " + b"x" * size + b"\n\n"

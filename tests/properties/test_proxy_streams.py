@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brtheory.proxy.assembly import Assembler
@@ -46,6 +46,7 @@ def stream(sizes: list[int], **flags: bool) -> list[dict[str, Any]]:
     return [chunk(n, total, **flags) for n, total in zip(sizes, totals, strict=True)]
 
 
+@settings(deadline=None)
 @given(sizes=SIZES)
 @pytest.mark.parametrize(
     ("flags", "source"),
@@ -67,6 +68,7 @@ def test_exact_sources_equal_the_truth_after_every_chunk(
     assert not source.degraded
 
 
+@settings(deadline=None)
 @given(sizes=SIZES, true_total=st.integers(0, 99))
 def test_without_a_source_chunks_are_counted_and_the_final_usage_settles(
     sizes: list[int], true_total: int
@@ -102,6 +104,7 @@ def test_role_finish_and_usage_chunks_carry_no_token() -> None:
     assert counter.observe(read_chunk(b"not json")) == 0
 
 
+@settings(deadline=None)
 @given(counts=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=12))
 def test_cumulative_counts_merge_monotonically_for_each_choice(
     counts: list[tuple[int, int]],
@@ -132,6 +135,7 @@ def edit(with_editor: StreamEditor, document: dict[str, Any]) -> bytes:
     return with_editor.edit(SseEvent(encode_event(data), data), read_chunk(data))
 
 
+@settings(deadline=None)
 @given(sizes=SIZES, ids=st.booleans())
 def test_a_client_without_usage_sees_exactly_a_stream_without_usage(
     sizes: list[int], ids: bool
@@ -142,6 +146,7 @@ def test_a_client_without_usage_sees_exactly_a_stream_without_usage(
     assert seen == b"".join(encode_event(text(document)) for document in stream(sizes))
 
 
+@settings(deadline=None)
 @given(sizes=SIZES)
 def test_a_client_with_usage_at_the_end_sees_it_only_there(sizes: list[int]) -> None:
     mine, last = editor({"include_usage": True}), final(sum(sizes))
@@ -149,6 +154,7 @@ def test_a_client_with_usage_at_the_end_sees_it_only_there(sizes: list[int]) -> 
     assert seen == b"".join(encode_event(text(document)) for document in [*stream(sizes), last])
 
 
+@settings(deadline=None)
 @given(sizes=SIZES)
 def test_a_client_that_asked_for_everything_gets_the_very_bytes(sizes: list[int]) -> None:
     mine = editor({"include_usage": True, "continuous_usage_stats": True})
@@ -198,6 +204,7 @@ def test_kinds_of_chunks(data: bytes, kind: ChunkKind) -> None:
     assert read_chunk(data).kind is kind
 
 
+@settings(deadline=None)
 @given(parts=st.lists(st.text(max_size=4), min_size=1, max_size=6), cut=st.integers(0, 5))
 def test_an_assembled_chat_response_holds_all_texts_and_unknown_fields(
     parts: list[str], cut: int

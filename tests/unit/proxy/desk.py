@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from brtheory.proxy.connectors import make_connector
+from brtheory.proxy.desk import Desk
 from brtheory.proxy.fleet import Fleet, Worker, decode_replicas
 from brtheory.proxy.gate import Gate
 from brtheory.proxy.mirror import LoadMirror
 from brtheory.proxy.openai import ClientRequest, Endpoint, read_request
-from brtheory.proxy.passage import Desk, Passage
+from brtheory.proxy.passage import Passage
 from brtheory.proxy.pool import PoolLimits, Room, WaitingPool
 from brtheory.proxy.prefill import PrefillNodes
 from brtheory.proxy.ticker import RouterChoice, Ticker

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brtheory.proxy.connectors import PullConnector, Source
@@ -132,6 +132,7 @@ def test_several_choices_pass_where_the_operator_allows_them() -> None:
     assert read({"prompt": [1, 2, 3]}).choices == 1
 
 
+@settings(deadline=None)
 @given(raw=st.binary(max_size=30))
 def test_no_bytes_raise_anything_but_a_request_error(raw: bytes) -> None:
     with suppress(RequestError):

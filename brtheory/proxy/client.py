@@ -1,0 +1,117 @@
+"""The client's side of a request: headers late, writes with back-pressure, stalls noticed."""
+
+import asyncio
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from brtheory.proxy.faults import RequestError
+
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+}
+REQUEST_ID = "X-Request-Id"
+
+
+class ClientGoneError(Exception):
+    """The client has closed its connection."""
+
+
+class ClientSide:
+    """Answers one request.
+
+    Parameters
+    ----------
+    request
+        As the server got it.
+    request_id
+        Sent back in a header.
+
+    Attributes
+    ----------
+    response
+        What has been answered, None while nothing has.
+    blocked_since_s
+        Loop time since which a write has been waiting for the client, None where none is.
+    """
+
+    __slots__ = ("_loop", "_request", "_stream", "blocked_since_s", "request_id", "response")
+
+    def __init__(self, request: web.Request, request_id: str) -> None:
+        self._request = request
+        self._loop = asyncio.get_running_loop()
+        self._stream: web.StreamResponse | None = None
+        self.request_id = request_id
+        self.response: web.StreamResponse | None = None
+        self.blocked_since_s: float | None = None
+
+    @property
+    def streaming(self) -> bool:
+        """Whether headers of a stream have been sent."""
+        return self._stream is not None
+
+    async def start(self) -> None:
+        """Send the headers of an event stream."""
+        self._stream = web.StreamResponse(headers={**STREAM_HEADERS, REQUEST_ID: self.request_id})
+        self.response = self._stream
+        try:
+            await self._stream.prepare(self._request)
+        except OSError as error:
+            raise ClientGoneError from error
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes of the stream; waits while the client does not read.
+
+        Raises
+        ------
+        ClientGoneError
+            If it has left.
+        """
+        assert self._stream is not None  # noqa: S101  # ``start`` comes first
+        self.blocked_since_s = self._loop.time()
+        try:
+            await self._stream.write(data)
+        except OSError as error:
+            raise ClientGoneError from error
+        self.blocked_since_s = None
+
+    async def end(self) -> None:
+        """End the stream."""
+        assert self._stream is not None  # noqa: S101  # ``start`` comes first
+        self.blocked_since_s = self._loop.time()
+        try:
+            await self._stream.write_eof()
+        except OSError as error:
+            raise ClientGoneError from error
+        self.blocked_since_s = None
+
+    def whole(
+        self,
+        status: int,
+        body: bytes,
+        *,
+        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Set a whole answer; it is sent when the handler returns."""
+        self.response = web.Response(
+            status=status,
+            body=body,
+            headers={
+                "Content-Type": content_type,
+                REQUEST_ID: self.request_id,
+                **(headers or {}),
+            },
+        )
+
+    def fail(self, error: RequestError) -> None:
+        """Set an error of the proxy as the answer."""
+        retry = {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
+        self.whole(error.status, error.body(), headers=retry)
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        if self._request.transport is not None:
+            self._request.transport.abort()

@@ -1,0 +1,185 @@
+"""Probes: health, engine metrics and bootstrap servers, apart from the load.
+
+Going down only stops new requests. A poll's numbers never decide where a request goes; they close
+a prefill node whose KV is full, and show how far the mirror drifts from the engine.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterator
+
+from brtheory.errors import BrtheoryError, InputError
+from brtheory.proxy.connectors import read_bootstrap
+from brtheory.proxy.fleet import Worker
+from brtheory.proxy.ranks import rank_fault
+from brtheory.proxy.upstream import BrokenError, UnreachableError
+from brtheory.proxy.work import Services
+
+log = logging.getLogger(__name__)
+
+RUNNING = "vllm:num_requests_running"
+KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
+_SAMPLE = re.compile(r"^(\w[\w:]*)(?:\{([^}]*)\})?\s+(\S+)", re.MULTILINE)
+_ENGINE = re.compile(r'engine="(\d+)"')
+LARGEST_METRICS = 8 << 20
+
+
+class Probes:
+    """Background tasks that look at the workers.
+
+    Parameters
+    ----------
+    services
+        Shared.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        upstream = services.settings.upstream
+        self._tasks = [asyncio.create_task(_forever(self.check_health, upstream.health_interval_s))]
+        if upstream.poll_metrics:
+            self._tasks.append(
+                asyncio.create_task(_forever(self.read_metrics, upstream.metrics_interval_s))
+            )
+
+    async def close(self) -> None:
+        """Stop."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def check_health(self) -> None:
+        """Ask every address once; all workers behind it share the answer."""
+        await asyncio.gather(*(self._check(group) for group in self._by_address()))
+        # Leases of stranded KV end by the clock alone.
+        self._services.desk.pump()
+
+    async def read_metrics(self) -> None:
+        """Read every node's own metrics once; nodes without any are left alone."""
+        await asyncio.gather(*(self._read(group) for group in self._by_address()))
+
+    def _by_address(self) -> list[list[Worker]]:
+        groups: dict[str, list[Worker]] = {}
+        for worker in self._services.desk.fleet.workers.values():
+            groups.setdefault(worker.url, []).append(worker)
+        return list(groups.values())
+
+    async def _check(self, workers: list[Worker]) -> None:
+        upstream = self._services.settings.upstream
+        fault = await self.fault_of(workers[0])
+        for worker in workers:
+            if fault is None and not worker.rank_checked:
+                await self._check_rank(worker)
+            changed = worker.health.succeeded() if fault is None else worker.health.failed(fault)
+            if changed:
+                state = "up" if worker.health.up else f"down: {fault}"
+                log.warning("%s %s is %s", worker.role, worker.name, state)
+                if not worker.health.up and worker.rank is not None and upstream.check_ranks:
+                    # What comes back may be started with other ranks.
+                    worker.rank_checked = False
+                self._services.desk.on_change()
+
+    async def _check_rank(self, worker: Worker) -> None:
+        fault = await rank_fault(self._services.upstream, worker, headers=self._authorization())
+        worker.rank_checked = fault is None
+        if fault is not None:
+            log.error("decode %s gets no requests: %s", worker.name, fault)
+        else:
+            self._services.desk.on_change()
+
+    async def fault_of(self, worker: Worker) -> str | None:
+        """Why a worker is not well, None where it is."""
+        upstream = self._services.settings.upstream
+        try:
+            reply = await self._services.upstream.get(
+                worker.url + upstream.health_path,
+                timeout_s=upstream.health_timeout_s,
+                headers=self._authorization(),
+            )
+        except (UnreachableError, BrokenError) as error:
+            return str(error)
+        if reply.status != 200:
+            return f"{upstream.health_path} answered {reply.status}"
+        if worker.role == "prefill" and self._services.desk.connector.needs_bootstrap:
+            return await self._learn_engines(worker)
+        return None
+
+    async def _learn_engines(self, worker: Worker) -> str | None:
+        upstream = self._services.settings.upstream
+        try:
+            reply = await self._services.upstream.get(
+                f"{(worker.bootstrap_url or '').rstrip('/')}/query",
+                timeout_s=upstream.health_timeout_s,
+                headers={},
+            )
+            worker.engines = read_bootstrap(reply.body)
+        except BrtheoryError as error:
+            return str(error)
+        return None
+
+    async def _read(self, workers: list[Worker]) -> None:
+        upstream = self._services.settings.upstream
+        try:
+            reply = await self._services.upstream.get(
+                f"{workers[0].url}/metrics",
+                timeout_s=upstream.health_timeout_s,
+                headers=self._authorization(),
+            )
+        except (UnreachableError, BrokenError):
+            return
+        if reply.status != 200 or len(reply.body) > LARGEST_METRICS:
+            return
+        self._compare(workers, reply.body.decode("utf-8", "replace"))
+
+    def _compare(self, workers: list[Worker], text: str) -> None:
+        running, usage = engine_running(text), kv_usage(text)
+        desk, drift = self._services.desk, self._services.telemetry.drift
+        for worker in workers:
+            if worker.role == "prefill":
+                desk.prefills.nodes[worker.name].usage = usage
+            elif worker.name in desk.mirror.replicas:
+                engine = next(iter(running), 0) if worker.rank is None else worker.rank
+                if engine in running:
+                    drift[worker.name] = desk.mirror.replicas[worker.name].bound - running[engine]
+
+    def _authorization(self) -> dict[str, str]:
+        key = self._services.settings.upstream.api_key
+        return {} if key is None else {"Authorization": f"Bearer {key.get_secret_value()}"}
+
+
+def engine_running(text: str) -> dict[int, int]:
+    """Requests each engine says it runs, by engine number (0 where it has no label)."""
+    running: dict[int, int] = {}
+    for labels, value in _samples(text, RUNNING):
+        match = _ENGINE.search(labels)
+        engine = int(match.group(1)) if match else 0
+        running[engine] = running.get(engine, 0) + int(value)
+    return running
+
+
+def kv_usage(text: str) -> float | None:
+    """Largest share of KV blocks in use over a node's engines, None where it says nothing."""
+    values = [value for name in KV_USAGE for _, value in _samples(text, name)]
+    return max(values, default=None)
+
+
+def _samples(text: str, name: str) -> Iterator[tuple[str, float]]:
+    for match in _SAMPLE.finditer(text):
+        if match.group(1) == name:
+            try:
+                value = float(match.group(3))
+            except ValueError as error:
+                raise InputError(name, "a number", match.group(3)) from error
+            if value == value and abs(value) < float("inf"):  # noqa: PLR0124  # NaN is not itself
+                yield match.group(2) or "", value
+
+
+async def _forever(probe: Callable[[], Awaitable[None]], interval_s: float) -> None:
+    while True:
+        try:
+            await probe()
+        except Exception:
+            # One bad answer must not end all probing.
+            log.exception("probe failed")
+        await asyncio.sleep(interval_s)

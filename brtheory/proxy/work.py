@@ -1,0 +1,180 @@
+"""What one request carries through its legs: shared services, the passage, and what was learned."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from brtheory.proxy.client import ClientSide
+from brtheory.proxy.continuation import Transcript, continued
+from brtheory.proxy.counting import TokenCounter
+from brtheory.proxy.desk import Desk
+from brtheory.proxy.events import Event, KvSpent, PrefillFailed, Recomputed
+from brtheory.proxy.faults import RequestError
+from brtheory.proxy.fleet import Worker
+from brtheory.proxy.headers import upstream_headers
+from brtheory.proxy.openai import ClientRequest, Injection, injection_for
+from brtheory.proxy.passage import Passage
+from brtheory.proxy.settings import Settings
+from brtheory.proxy.telemetry import Telemetry
+from brtheory.proxy.upstream import Reply, UnreachableError, Upstream
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Services:
+    """What all requests share."""
+
+    settings: Settings
+    desk: Desk
+    upstream: Upstream
+    telemetry: Telemetry
+
+
+class AnswerError(Exception):
+    """An answer of a node that goes to the client as it is: status, body and content type."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(str(reply.status))
+        self.reply = reply
+
+
+class Work:
+    """One request at work.
+
+    Parameters
+    ----------
+    services
+        Shared.
+    request
+        The client's; ``passage.request`` differs from it after a preemption.
+    client
+        Where the answer goes.
+    headers
+        The client's headers.
+
+    Attributes
+    ----------
+    kv
+        ``kv_transfer_params`` for decode, None once they are used.
+    prompt_details
+        ``usage.prompt_tokens_details`` of the prefill answer.
+    counter
+        Of the present decode leg.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        request: ClientRequest,
+        client: ClientSide,
+        headers: Mapping[str, str],
+    ) -> None:
+        self.settings = services.settings
+        self.desk = services.desk
+        self.upstream = services.upstream
+        self.telemetry = services.telemetry
+        self.request = request
+        self.client = client
+        self.woken = asyncio.Event()
+        self.passage = Passage(services.desk, request, wake=self.woken.set)
+        self.kv: Any = None
+        self.prompt_details: Any = None
+        self.transcript = Transcript() if services.desk.connector.min_tokens else None
+        self.replica: str | None = None
+        self.first_byte_s: float | None = None
+        self._headers = headers
+        self.counter = self.new_counter()
+
+    @property
+    def injection(self) -> Injection:
+        """What to ask decode for beyond the client's wish."""
+        upstream = self.settings.upstream
+        return injection_for(self.request, usage=upstream.usage, token_ids=upstream.token_ids)
+
+    def new_counter(self) -> TokenCounter:
+        """Count anew, for another decode leg."""
+        self.counter = TokenCounter(
+            self.desk.ratio, choices=self.request.choices, logprobs=self.request.logprobs_asked
+        )
+        return self.counter
+
+    def leg_headers(self, *, rank: int | None) -> dict[str, str]:
+        """Headers of a leg."""
+        key = self.settings.upstream.api_key
+        return upstream_headers(
+            self._headers,
+            request_id=self.client.request_id,
+            api_key=None if key is None else key.get_secret_value(),
+            rank=rank,
+        )
+
+    def note_failure(self, worker: Worker, error: BaseException) -> None:
+        """Count a failure; only a connection that could not be made counts against the node."""
+        self.telemetry.upstream_errors.labels(worker.role, type(error).__name__).inc()
+        log.warning("%s %s: %s", worker.role, worker.name, error or type(error).__name__)
+        if isinstance(error, UnreachableError) and worker.health.failed(str(error)):
+            log.warning("%s %s is down: %s", worker.role, worker.name, error)
+            self.desk.on_change()
+
+    def back_in_line(self, event: Event | None, *, leg: str, reason: str) -> None:
+        """Try again from the line's front after ``event``."""
+        self.telemetry.retries.labels(leg, reason).inc()
+        if event is not None:
+            self.passage.apply(event)
+        self.passage.queue()
+
+    def another_node(self, worker: Worker, *, reason: str, status: int) -> None:
+        """Prefill on another node.
+
+        Raises
+        ------
+        RequestError
+            If that has been tried often enough.
+        """
+        if not self.passage.life.may_try_another_node:
+            raise RequestError(
+                status,
+                "no prefill node could compute the prompt",
+                code="prefill_failed",
+                retry_after_s=1,
+            )
+        self.back_in_line(PrefillFailed(worker.name, reason), leg="prefill", reason=reason)
+
+    def start_afresh(self, worker: Worker, *, reason: str, status: int) -> None:
+        """Prefill again: the KV may be used up, and nothing has been forwarded.
+
+        Raises
+        ------
+        RequestError
+            If that has been tried, or something has been forwarded.
+        """
+        if not self.passage.life.may_start_afresh:
+            raise RequestError(
+                status,
+                "the decode replica failed",
+                code="decode_failed",
+                retry_after_s=1 if status == 503 else None,
+            )
+        self.back_in_line(KvSpent(worker.name, reason), leg="decode", reason=reason)
+
+    def go_on_after_preemption(self) -> None:
+        """Prefill again with the text so far.
+
+        Raises
+        ------
+        RequestError
+            If the text does not say all.
+        """
+        self.telemetry.recomputed.inc()
+        transcript = self.transcript
+        if transcript is None or not transcript.may_continue(self.request):
+            raise RequestError(
+                502, "the engine preempted a request that cannot be continued", code="preempted"
+            )
+        transcript.tokens += self.counter.tokens
+        self.passage.apply(Recomputed())
+        self.passage.request = continued(self.request, transcript)
+        self.back_in_line(None, leg="decode", reason="preempted")
