@@ -125,8 +125,7 @@ def window_bound(window: Window, tree: Any, *, replicas: int, scale: int) -> int
             y = node["multipliers"]
             bounds.append(leaf_bound(window, y, labels, replicas=replicas, scale=scale))
             continue
-        branching = isinstance(node, dict) and set(node) == {"request", "children"}
-        _require(branching, "a node is neither a branching nor a leaf")
+        _require(isinstance(node, dict) and set(node) == {"request", "children"}, "an unknown node")
         request, children = node["request"], node["children"]
         known = type(request) is int and request in window.inside and request not in labels
         _require(known, "branches on no request inside, or twice on one")
