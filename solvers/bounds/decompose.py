@@ -2,7 +2,8 @@
 
 Time is cut into windows of a few events each. The optima of the windows' relaxations add up, since
 a true assignment restricts to a feasible point of each; every window is proved by a tree or by the
-step bound, whichever is better, and the windows are independent, so they run in parallel.
+step bound, whichever is better, and the windows are independent, so they run in parallel. Small
+trees of all candidate windows choose where to cut, then the chosen windows get large ones.
 """
 
 import multiprocessing
@@ -10,21 +11,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from brtheory.errors import InputError
 from brtheory.offline.instance import Instance
-from solvers.bounds.tree import WindowProof, prove_window
-from solvers.certificate import (
-    CertificateDocument,
-    seal_of,
-    subject_digest,
-    window_of,
+from solvers.bounds.plan import (
+    Span,
+    best_cover,
+    candidate_windows,
+    even_windows,
+    event_steps,
 )
+from solvers.bounds.tree import WindowProof, prove_window
+from solvers.certificate import CertificateDocument, seal_of, subject_digest, window_of
 
 Clock = Callable[[], float]
-Task = tuple[int, int]
-"""First step of a window and the step after its last."""
+Progress = Callable[[str, int, int], None]
+"""Called with the phase (``scan`` or ``prove``), windows done in it, and windows in all."""
+
+SCAN_SHARE = 0.35
+"""Share of a time limit that goes into choosing windows."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,13 @@ class Effort:
 
     Parameters
     ----------
-    events
-        Admission and completion steps per window: longer windows bound better and cost much more.
-    most_solved
-        LPs per window.
+    lengths
+        Event steps of the windows that are tried: longer windows bound better and cost much more.
+        With a single length nothing is scanned and all windows are that long.
+    stride
+        Windows may end at every ``stride``-th event step.
+    scan_solved, most_solved
+        LPs per window, when choosing windows and when proving the chosen ones.
     most_leaves
         Leaves of all trees together: what the checker has to go through.
     time_limit_s
@@ -45,26 +53,36 @@ class Effort:
         Processes; 1 stays in this one.
     """
 
-    events: int = 12
-    most_solved: int = 4000
+    lengths: tuple[int, ...] = (6, 8, 10, 12)
+    stride: int = 2
+    scan_solved: int = 60
+    most_solved: int = 3000
     most_leaves: int = 120_000
     time_limit_s: float | None = None
     workers: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("events", "most_solved", "most_leaves", "workers"):
+        for name in ("stride", "scan_solved", "most_solved", "most_leaves", "workers"):
             if getattr(self, name) < 1:
                 raise InputError(name, "an integer >= 1", getattr(self, name))
+        if not self.lengths or min(self.lengths) < 1:
+            raise InputError("lengths", "at least one length >= 1", self.lengths)
         if self.time_limit_s is not None and not self.time_limit_s > 0:
             raise InputError("time_limit_s", "seconds > 0, or none", self.time_limit_s)
 
 
 @dataclass(frozen=True)
 class _Job:
+    """One pass over windows: what to prove, how hard, and until when."""
+
     instance: Instance
     steps: Mapping[int, int]
-    effort: Effort
+    most_solved: int
+    most_leaves: int
+    workers: int
     clock: Clock
+    deadline: float | None
+    keep_trees: bool = True
 
 
 def certified_bound(
@@ -73,7 +91,7 @@ def certified_bound(
     *,
     effort: Effort = Effort(),
     clock: Clock = time.monotonic,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Progress | None = None,
 ) -> CertificateDocument:
     """Make a certificate of a lower bound on sum_peak.
 
@@ -88,7 +106,7 @@ def certified_bound(
     clock
         Seconds; picklable if there are several workers.
     on_progress
-        Called with the number of windows proved since the last call; ``window_count`` in all.
+        See ``Progress``.
 
     Raises
     ------
@@ -99,33 +117,42 @@ def certified_bound(
     """
     if not instance.requests:
         raise InputError("requests", "at least one request", 0)
-    tasks = cut_windows(instance, steps, events=effort.events)
-    share = max(1, effort.most_leaves // len(tasks))
-    job = _Job(instance, steps, replace(effort, most_leaves=share), clock)
-    proofs: dict[Task, WindowProof] = {}
-    for task, proof in _prove_all(job, tasks):
-        proofs[task] = proof
-        if on_progress is not None:
-            on_progress(1)
-    return _document(instance, steps, [(task, proofs[task]) for task in tasks])
+    started, limit = clock(), effort.time_limit_s
+    job = _Job(
+        instance,
+        steps,
+        most_solved=effort.scan_solved,
+        most_leaves=effort.most_leaves,
+        workers=effort.workers,
+        clock=clock,
+        deadline=None if limit is None else started + SCAN_SHARE * limit,
+        keep_trees=False,
+    )
+    spans = _choose(job, event_steps(instance, steps), effort=effort, on_progress=on_progress)
+    job = replace(
+        job,
+        most_solved=effort.most_solved,
+        most_leaves=max(1, effort.most_leaves // len(spans)),
+        deadline=None if limit is None else started + limit,
+        keep_trees=True,
+    )
+    proofs = _prove_all(job, spans, phase="prove", on_progress=on_progress)
+    return _document(instance, steps, [(span, proofs[span]) for span in spans])
 
 
-def cut_windows(instance: Instance, steps: Mapping[int, int], *, events: int) -> list[Task]:
-    """Windows of ``events`` event steps each, covering the first admission to the last step."""
-    starts = {steps[r.id] for r in instance.requests}
-    ends = {steps[r.id] + r.output_tokens for r in instance.requests}
-    cuts = sorted(starts | ends)
-    chosen = [*cuts[:-1:events], cuts[-1]]
-    return list(pairwise(chosen))
-
-
-def window_count(instance: Instance, steps: Mapping[int, int], *, effort: Effort) -> int:
-    """How many windows ``certified_bound`` will prove."""
-    return len(cut_windows(instance, steps, events=effort.events))
+def _choose(
+    job: _Job, cuts: Sequence[int], *, effort: Effort, on_progress: Progress | None
+) -> list[Span]:
+    if len(effort.lengths) == 1:
+        return even_windows(cuts, events=effort.lengths[0])
+    candidates = candidate_windows(cuts, lengths=effort.lengths, stride=effort.stride)
+    spans = [span for ending in candidates for span in ending]
+    proofs = _prove_all(job, spans, phase="scan", on_progress=on_progress)
+    return best_cover(candidates, {span: proof.bound for span, proof in proofs.items()})
 
 
 def _document(
-    instance: Instance, steps: Mapping[int, int], proofs: Sequence[tuple[Task, WindowProof]]
+    instance: Instance, steps: Mapping[int, int], proofs: Sequence[tuple[Span, WindowProof]]
 ) -> CertificateDocument:
     windows = [
         {"start": start, "end": end, "bound": p.bound, "scale": p.scale, "tree": p.tree}
@@ -143,36 +170,43 @@ def _document(
     return draft.model_copy(update={"seal": seal_of(draft)})
 
 
-def _prove_all(job: _Job, tasks: Sequence[Task]) -> Iterator[tuple[Task, WindowProof]]:
-    limit, started = job.effort.time_limit_s, job.clock()
-
-    def share(left: int) -> float | None:
-        if limit is None:
-            return None
-        return max(0.0, limit - (job.clock() - started)) * job.effort.workers / left
-
-    if job.effort.workers == 1:
-        for position, task in enumerate(tasks):
-            yield task, _prove(job, task, share(len(tasks) - position))
-    else:
-        yield from _prove_in_processes(job, tasks, share)
+def _prove_all(
+    job: _Job, spans: Sequence[Span], *, phase: str, on_progress: Progress | None
+) -> dict[Span, WindowProof]:
+    proofs: dict[Span, WindowProof] = {}
+    run = _prove_here if job.workers == 1 else _prove_in_processes
+    for span, proof in run(job, spans):
+        proofs[span] = proof
+        if on_progress is not None:
+            on_progress(phase, len(proofs), len(spans))
+    return proofs
 
 
-def _prove_in_processes(
-    job: _Job, tasks: Sequence[Task], share: Callable[[int], float | None]
-) -> Iterator[tuple[Task, WindowProof]]:
+def _share(job: _Job, windows_left: int) -> float | None:
+    """Seconds the next window may take, None for no limit."""
+    if job.deadline is None:
+        return None
+    return max(0.0, job.deadline - job.clock()) * job.workers / windows_left
+
+
+def _prove_here(job: _Job, spans: Sequence[Span]) -> Iterator[tuple[Span, WindowProof]]:
+    for position, span in enumerate(spans):
+        yield span, _prove(job, span, _share(job, len(spans) - position))
+
+
+def _prove_in_processes(job: _Job, spans: Sequence[Span]) -> Iterator[tuple[Span, WindowProof]]:
     # Spawned, not forked: HiGHS keeps threads, and a fork would copy them half.
     context = multiprocessing.get_context("spawn")
-    waiting = list(reversed(tasks))
-    running: dict[Future[WindowProof], Task] = {}
+    waiting = list(reversed(spans))
+    running: dict[Future[WindowProof], Span] = {}
     with ProcessPoolExecutor(
-        job.effort.workers, mp_context=context, initializer=_start_worker, initargs=(job,)
+        job.workers, mp_context=context, initializer=_start_worker, initargs=(job,)
     ) as pool:
         while waiting or running:
-            while waiting and len(running) < job.effort.workers:
-                seconds = share(len(waiting))
-                task = waiting.pop()
-                running[pool.submit(_prove_in_worker, task, seconds)] = task
+            while waiting and len(running) < 2 * job.workers:
+                seconds = _share(job, len(waiting))
+                span = waiting.pop()
+                running[pool.submit(_prove_in_worker, span, seconds)] = span
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield running.pop(future), future.result()
@@ -186,16 +220,17 @@ def _start_worker(job: _Job) -> None:
     _worker_jobs[:] = [job]
 
 
-def _prove_in_worker(task: Task, seconds: float | None) -> WindowProof:
-    return _prove(_worker_jobs[0], task, seconds)
+def _prove_in_worker(span: Span, seconds: float | None) -> WindowProof:
+    return _prove(_worker_jobs[0], span, seconds)
 
 
-def _prove(job: _Job, task: Task, seconds: float | None) -> WindowProof:
+def _prove(job: _Job, span: Span, seconds: float | None) -> WindowProof:
     deadline = None if seconds is None else job.clock() + seconds
-    return prove_window(
-        window_of(job.instance, job.steps, start=task[0], end=task[1]),
+    proof = prove_window(
+        window_of(job.instance, job.steps, start=span[0], end=span[1]),
         replicas=job.instance.replicas,
-        most_solved=job.effort.most_solved,
-        most_leaves=job.effort.most_leaves,
+        most_solved=job.most_solved,
+        most_leaves=job.most_leaves,
         expired=lambda: deadline is not None and job.clock() >= deadline,
     )
+    return proof if job.keep_trees else replace(proof, tree=None)

@@ -19,7 +19,8 @@ from brtheory.files import write_text_atomic
 from brtheory.offline.assignment import assignment_to_json
 from brtheory.offline.generate import random_instance
 from brtheory.offline.instance import Instance, OfflineRequest, instance_to_json
-from solvers.bounds.decompose import Effort, certified_bound, cut_windows, window_count
+from solvers.bounds.decompose import Effort, certified_bound
+from solvers.bounds.plan import best_cover, candidate_windows, even_windows, event_steps
 from solvers.bounds.steps import admission_steps, step_bound
 from solvers.certificate import (
     CertificateDocument,
@@ -54,7 +55,7 @@ def sealed(data):
 @given(seed=st.integers(0, 10**6), replicas=st.integers(1, 3), events=st.integers(1, 8))
 def test_a_certificate_is_accepted_and_never_above_the_optimum(seed, replicas, events):
     instance, steps = drawn(seed, replicas=replicas)
-    document = certified_bound(instance, steps, effort=Effort(events=events))
+    document = certified_bound(instance, steps, effort=Effort(lengths=(events, events + 2)))
     assert check(instance, steps, document) == document.bound
     assert document.bound <= smallest_sum_peak(instance, steps)
 
@@ -69,7 +70,7 @@ def test_one_window_over_everything_proves_the_optimum_up_to_rounding(seed, repl
     Outputs of one step make every segment one step long, so nothing crosses.
     """
     instance, steps = drawn(seed, replicas=replicas, longest_output=1, latest_ready=3)
-    document = certified_bound(instance, steps, effort=Effort(events=100, most_solved=10**6))
+    document = certified_bound(instance, steps, effort=Effort(lengths=(100,), most_solved=10**6))
     optimum = smallest_sum_peak(instance, steps)
     assert optimum - document.bound <= 1 + optimum // 200
 
@@ -78,9 +79,9 @@ def test_one_window_over_everything_proves_the_optimum_up_to_rounding(seed, repl
 @given(seed=st.integers(0, 10**6))
 def test_every_window_is_at_least_its_step_bound_and_its_work(seed):
     instance, steps = drawn(seed, requests=8, replicas=3)
-    document = certified_bound(instance, steps, effort=Effort(events=4))
+    document = certified_bound(instance, steps, effort=Effort(lengths=(4,)))
     assert document.bound * instance.replicas >= instance.total_work
-    stopped = certified_bound(instance, steps, effort=Effort(events=4, most_solved=1))
+    stopped = certified_bound(instance, steps, effort=Effort(lengths=(4,), most_solved=1))
     assert stopped.bound <= max(document.bound, step_bound(instance, steps))
 
 
@@ -109,7 +110,7 @@ def changed(data, path, change):
 
 def small_certificate():
     instance, steps = drawn(5, requests=5, replicas=2, longest_output=6, latest_ready=4)
-    document = certified_bound(instance, steps, effort=Effort(events=5))
+    document = certified_bound(instance, steps, effort=Effort(lengths=(5,)))
     assert any(window.tree is not None for window in document.windows)
     return instance, steps, document
 
@@ -233,35 +234,67 @@ def test_a_certificate_is_bound_to_its_instance_and_admissions():
 
 def test_parallel_and_sequential_certificates_are_the_same():
     instance, steps = drawn(11, requests=10, replicas=3)
-    alone = certified_bound(instance, steps, effort=Effort(events=4))
-    advanced = []
+    alone = certified_bound(instance, steps, effort=Effort(lengths=(4,)))
+    calls = []
     pooled = certified_bound(
-        instance, steps, effort=Effort(events=4, workers=2), on_progress=advanced.append
+        instance,
+        steps,
+        effort=Effort(lengths=(4,), workers=2),
+        on_progress=lambda *call: calls.append(call),
     )
     assert pooled == alone
-    assert sum(advanced) == window_count(instance, steps, effort=Effort(events=4))
+    assert calls == [("prove", i + 1, len(alone.windows)) for i in range(len(alone.windows))]
 
 
 def test_a_spent_time_limit_still_gives_a_valid_bound():
     instance, steps = drawn(3, requests=10, replicas=3)
     ticks = iter(range(10**9))
     document = certified_bound(
-        instance, steps, effort=Effort(events=6, time_limit_s=1.0), clock=lambda: float(next(ticks))
+        instance,
+        steps,
+        effort=Effort(lengths=(6,), time_limit_s=1.0),
+        clock=lambda: float(next(ticks)),
     )
     assert check(instance, steps, document) * instance.replicas >= instance.total_work
 
 
-def test_windows_cover_every_step_once():
+def test_even_windows_cover_every_step_once():
     instance, steps = drawn(2, requests=9)
-    windows = cut_windows(instance, steps, events=3)
+    windows = even_windows(event_steps(instance, steps), events=3)
     assert windows[0][0] == min(steps.values())
     assert windows[-1][1] == max(steps[r.id] + r.output_tokens for r in instance.requests)
     assert all(a[1] == b[0] for a, b in pairwise(windows))
 
 
+@settings(max_examples=60)
+@given(
+    cuts=st.lists(st.integers(0, 200), min_size=2, max_size=14, unique=True).map(sorted),
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple),
+    stride=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+)
+def test_the_best_cover_is_the_best_of_all_chains(cuts, lengths, stride, seed):
+    candidates = candidate_windows(cuts, lengths=lengths, stride=stride)
+    rng = np.random.default_rng(seed)
+    bounds = {span: int(rng.integers(100)) for ending in candidates for span in ending}
+    cover = best_cover(candidates, bounds)
+    assert (cover[0][0], cover[-1][1]) == (cuts[0], cuts[-1])
+    assert all(a[1] == b[0] for a, b in pairwise(cover))
+
+    def best_from(position):
+        if position == cuts[-1]:
+            return 0
+        return max(
+            (bounds[span] + best_from(span[1]) for span in bounds if span[0] == position),
+            default=-(10**9),
+        )
+
+    assert sum(bounds[span] for span in cover) == best_from(cuts[0])
+
+
 def test_bad_effort_and_empty_instances_are_refused():
-    with pytest.raises(BrtheoryError, match="events"):
-        Effort(events=0)
+    with pytest.raises(BrtheoryError, match="lengths"):
+        Effort(lengths=(0,))
     with pytest.raises(BrtheoryError, match="at least one request"):
         certified_bound(Instance(2, 2, None, 1.0, 0.0, ()), {})
 
