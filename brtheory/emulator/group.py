@@ -14,6 +14,7 @@ The engine knows each request's true length and reserves prompt + output tokens 
 nothing is ever preempted.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -73,8 +74,9 @@ class DecodeGroup:
         self._cluster = Cluster(
             replicas=shape.replicas, slots=shape.slots, kv_capacity=shape.kv_capacity
         )
-        self._waiting: tuple[dict[int, DecodeRequest], ...] = tuple(
-            {} for _ in range(shape.replicas)
+        # Ordered: the first of a plain dict is slow to find once many before it are gone.
+        self._waiting: tuple[OrderedDict[int, DecodeRequest], ...] = tuple(
+            OrderedDict() for _ in range(shape.replicas)
         )
         self._active: dict[int, _Active] = {}
         self._replica: dict[int, int] = {}

@@ -10,9 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-MEMORY = 65_536
-"""Past handles remembered."""
-
 
 class Claim(StrEnum):
     """Verdict on a claim; all but CLAIMED leave everything as it was."""
@@ -57,12 +54,16 @@ class KvLedger:
     ----------
     lease_s
         Seconds a pin lasts, > 0.
+    memory
+        Past handles remembered.
     """
 
-    def __init__(self, lease_s: float) -> None:
+    def __init__(self, lease_s: float, *, memory: int = 65_536) -> None:
         self.lease_s = lease_s
+        self._memory = memory
         self.counts: Counter[str] = Counter()
-        self._pins: dict[Handle, Pin] = {}
+        # Ordered: the first of a plain dict is slow to find once many before it are gone.
+        self._pins: OrderedDict[Handle, Pin] = OrderedDict()
         self._past: OrderedDict[Handle, Claim] = OrderedDict()
         self._listeners: list[Callable[[], None]] = []
 
@@ -123,7 +124,7 @@ class KvLedger:
     def _free(self, handle: Handle, fate: Claim) -> None:
         del self._pins[handle]
         self._past[handle] = fate
-        if len(self._past) > MEMORY:
+        if len(self._past) > self._memory:
             self._past.popitem(last=False)
         for listener in self._listeners:
             listener()

@@ -71,7 +71,7 @@ def requests_at(requests, record):
 
 
 @given(runs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_loads_of_every_step_equal_the_simulations(run):
     """Submitted to the same replicas at the same steps, the group's own FIFOs do the rest."""
     requests, shape, name = run
@@ -104,7 +104,7 @@ def test_loads_of_every_step_equal_the_simulations(run):
 
 
 @given(runs(), st.integers(1, 40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_clock_equals_the_simulations_to_the_last_bit(run, spacing):
     """Open arrivals join at the first boundary not before them; idle time is jumped over."""
     requests, shape, name = run
@@ -128,7 +128,7 @@ def test_the_clock_equals_the_simulations_to_the_last_bit(run, spacing):
 
 
 @given(runs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_judge_finds_the_groups_totals(run):
     requests, shape, _ = run
     group = DecodeGroup(shape, step_time=STEP_TIME)
@@ -159,7 +159,7 @@ def test_the_judge_finds_the_groups_totals(run):
 
 
 @given(runs(), st.integers(2, 5), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_bursts_change_the_pace_and_not_the_answer(run, burst, seed):
     """Every request still emits its output, never more than ``burst`` tokens a step."""
     requests, shape, _ = run
@@ -177,7 +177,7 @@ def test_bursts_change_the_pace_and_not_the_answer(run, burst, seed):
 
 
 @given(runs(), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_cancelling_at_any_time_leaves_exactly_the_others(run, data):
     requests, shape, _ = run
     group = DecodeGroup(shape, step_time=STEP_TIME)

@@ -1,9 +1,9 @@
 """KV leases: claimed once, freed at the end, told apart afterwards."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brtheory.emulator.kv import MEMORY, Claim, Handle, KvLedger
+from brtheory.emulator.kv import Claim, Handle, KvLedger
 
 A = Handle("engine", "a")
 
@@ -66,8 +66,8 @@ def test_a_name_may_be_used_again_after_its_kv_is_gone():
 
 
 def test_memory_of_past_handles_is_bounded():
-    ledger = KvLedger(1.0)
-    for i in range(MEMORY + 1):
+    ledger = KvLedger(1.0, memory=10)
+    for i in range(11):
         ledger.pin(Handle("engine", str(i)), 1, now_s=0.0)
     ledger.expire(1.0)
     assert ledger.claim(Handle("engine", "0"), 1, now_s=1.0) == Claim.FOREIGN
@@ -75,6 +75,7 @@ def test_memory_of_past_handles_is_bounded():
 
 
 @given(st.lists(st.tuples(st.sampled_from("pce"), st.integers(0, 4), st.integers(0, 3))))
+@settings(deadline=None)
 def test_every_pin_is_claimed_stranded_or_still_held(actions):
     ledger, now = KvLedger(5.0), 0.0
     for action, name, wait in actions:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brtheory.emulator.body import parse_call
@@ -40,6 +40,7 @@ def test_the_same_seed_and_prompt_give_the_same_answer():
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
+@settings(max_examples=30, deadline=None)
 def test_pieces_of_an_answer_make_up_the_whole(start, length):
     answer = plan(vllm_xargs=forced(60))
     whole = answer.text(0, start) + answer.text(start, start + length)
@@ -48,6 +49,7 @@ def test_pieces_of_an_answer_make_up_the_whole(start, length):
 
 
 @given(st.integers(1, 40))
+@settings(max_examples=30, deadline=None)
 def test_an_answer_prefilled_again_goes_on_where_it_was_cut(said):
     answer = plan(vllm_xargs=forced(60))
     again = plan(prompt=PROMPT + answer.text(0, said), vllm_xargs=forced(60))

@@ -1,6 +1,6 @@
 """The emulated tokenizer: four bytes a token, consistently in both directions."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brtheory.emulator.noise import mix, unit
@@ -16,16 +16,19 @@ def test_every_word_has_four_bytes_and_is_there_once():
 
 
 @given(words)
+@settings(deadline=None)
 def test_what_was_emitted_tokenizes_to_itself(ids):
     assert token_ids(detokenize(ids)) == ids
 
 
 @given(st.text(min_size=1), words)
+@settings(deadline=None)
 def test_a_prompt_with_its_answer_so_far_weighs_their_sum(prompt, ids):
     assert count_tokens(prompt + detokenize(ids)) == count_tokens(prompt) + len(ids)
 
 
 @given(st.text(max_size=40))
+@settings(deadline=None)
 def test_the_count_is_the_number_of_ids_and_never_below_one(text):
     assert count_tokens(text) == max(1, len(token_ids(text)))
 
