@@ -10,8 +10,11 @@ them in integers. One HiGHS model serves a whole tree, since labels only change 
 the last basis stays dual feasible.
 """
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,8 +152,7 @@ def _model(items: FloatArray, *, replicas: int) -> Any:
     lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = _columns(
         items, replicas=replicas
     )
-    highs: Any = highspy.Highs  # untyped in its stubs
-    highs = highs()
+    highs = _silently_made(highspy.Highs)
     highs.setOptionValue("output_flag", False)  # noqa: FBT003  # HiGHS's signature
     highs.setOptionValue("threads", 1)
     highs.setOptionValue("presolve", "off")
@@ -178,3 +180,16 @@ def _columns(
             value += [*(-items[i][where]).tolist(), 1.0]
             start.append(len(index))
     return np.array(start, dtype=np.int32), np.array(index, dtype=np.int32), np.array(value)
+
+
+def _silently_made(make: Callable[[], Any]) -> Any:
+    """Call ``make`` with standard output closed: HiGHS prints a banner whatever its options say."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        return make()
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
