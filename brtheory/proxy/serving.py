@@ -41,6 +41,7 @@ class Running:
     admin_port: int | None
     _runners: list[web.AppRunner]
     _sites: list[web.SockSite]
+    _drained: bool | None = None
 
     async def stop(self, *, drain_s: float, grace_s: float = 0.0) -> bool:
         """Stop serving without cutting a stream.
@@ -55,20 +56,22 @@ class Running:
         Returns
         -------
         bool
-            Whether all streams ended in time.
+            Whether all streams ended in time; a second call answers as the first did.
         """
+        if self._drained is not None:
+            return self._drained
         log.info("draining: %d requests", self.front.active)
         self.proxy.draining_soon = True
         await asyncio.sleep(grace_s)
         self.proxy.draining = True
         await self._sites[0].stop()
-        drained = await self.front.drained(timeout_s=drain_s)
+        self._drained = await self.front.drained(timeout_s=drain_s)
         for runner in self._runners:
             await runner.cleanup()
         await self.front.close()
         await self.proxy.close()
-        log.info("stopped%s", "" if drained else ", with requests cut off")
-        return drained
+        log.info("stopped%s", "" if self._drained else ", with requests cut off")
+        return self._drained
 
 
 async def start(settings: Settings) -> Running:

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 from aiohttp import ClientSession, web
@@ -22,7 +23,7 @@ class Seen:
     """A request an engine has got."""
 
     body: dict[str, Any]
-    headers: dict[str, str]
+    headers: Mapping[str, str]
 
 
 @dataclass
@@ -87,7 +88,7 @@ class Engine:
 
     async def _generate(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        self.seen.append(Seen(body, dict(request.headers)))
+        self.seen.append(Seen(body, request.headers))
         behave = self.script.pop(0) if self.script else self.behave
         self.streams += 1
         self.peak_streams = max(self.peak_streams, self.streams)
@@ -310,3 +311,24 @@ def _tables(engines: list[Engine], letter: str, more: str) -> str:
 
 def _ranks(ranks: list[int] | None) -> str:
     return "" if ranks is None else f", ranks = {ranks}"
+
+
+def asynchronous(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test in an event loop of its own, with a time limit."""
+
+    @wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(60):
+                await test(*args, **kwargs)
+
+        asyncio.run(limited())
+
+    return run
+
+
+async def until(condition: Callable[[], bool], *, timeout_s: float = 10.0) -> None:
+    """Wait for something that is about to happen."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.005)
