@@ -29,6 +29,8 @@ from solvers.timeline import Segment, segment_bound, timeline, weights
 
 FIRST_WIDTH = 300
 """Beam that gives the exact search its first incumbent."""
+WORTH_DROPPING = 0.1
+"""Share of states that must be hopeless before the others are copied."""
 MOST_WORK = 1 << 62
 """Sums of peaks are below the total work, so they fit 64 bits."""
 
@@ -262,10 +264,12 @@ class PartitionSearch:
             self._keep(np.flatnonzero(largest <= capacity))
 
     def _drop_hopeless(self, rest: int) -> None:
+        """Drop states that cannot get below the ceiling, where it pays to copy the others."""
         if self._ceiling is None or not len(self._states):
             return
         hopeful = self._states.costs + rest < self._ceiling
-        if not hopeful.all():
+        hopeless = len(hopeful) - int(np.count_nonzero(hopeful))
+        if hopeless > (WORTH_DROPPING * len(hopeful) if rest else 0):
             self._drop(int(self._states.costs[~hopeful].min()) + rest)
             self._keep(np.flatnonzero(hopeful))
 

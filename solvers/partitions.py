@@ -74,7 +74,8 @@ class Kernel(Protocol):
     ) -> tuple[States, Parents]:
         """Every way to put one request into a group with a slot; of empty groups only the first.
 
-        Returns the children, by parent and then group, and the parent row of each.
+        Returns the children, by parent and then group, and the parent row of each. The states
+        given are not to be used again: they may have become the children.
         """
 
     def retire(self, states: States, *, lane: int, intercept: int) -> None:

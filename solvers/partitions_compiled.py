@@ -17,7 +17,10 @@ class CompiledKernel:
         self, states: States, *, lane: int, intercept: int, slots: int
     ) -> tuple[States, Parents]:
         """See ``Kernel.admit``."""
-        total = _count_children(states.counts, slots)
+        total, one_each = _count_children(states.counts, slots)
+        if one_each:
+            _place_only((states.labels, states.intercepts, states.counts), lane, intercept, slots)
+            return states, np.arange(total, dtype=np.int32)
         lanes, groups = states.labels.shape[1], states.counts.shape[1]
         children = States(
             np.empty((total, lanes), np.uint8),
@@ -64,13 +67,29 @@ def _is_open(counts: Ints, row: int, group: int, slots: int) -> bool:
 
 
 @numba.njit(cache=True)
-def _count_children(counts: Ints, slots: int) -> int:
-    total = 0
+def _count_children(counts: Ints, slots: int) -> tuple[int, bool]:
+    """How many children there are, and whether every state has exactly one."""
+    total, one_each = 0, True
     for row in range(counts.shape[0]):
+        before = total
         for group in range(counts.shape[1]):
             if _is_open(counts, row, group, slots):
                 total += 1
-    return total
+        one_each = one_each and total == before + 1
+    return total, one_each
+
+
+@numba.njit(cache=True)
+def _place_only(states: tuple[Labels, Ints, Ints], lane: int, intercept: int, slots: int) -> None:
+    """Place the request in the only open group of each state, without a copy."""
+    labels, intercepts, counts = states
+    for row in range(counts.shape[0]):
+        for group in range(counts.shape[1]):
+            if _is_open(counts, row, group, slots):
+                labels[row, lane] = group
+                intercepts[row, group] += intercept
+                counts[row, group] += 1
+                break
 
 
 @numba.njit(cache=True)
