@@ -28,7 +28,8 @@ def emulate(
         ),
     ] = 1,
     prefill: Annotated[
-        int | None, typer.Option(min=0, help="Prefill servers. [default: 2, or 0 without KV]")
+        int | None,
+        typer.Option(min=0, help="Prefill servers; 2 by default, 0 with --connector none."),
     ] = None,
     slots: Annotated[int, typer.Option(min=1, help="Requests a rank decodes at once.")] = 32,
     a0: Annotated[float, typer.Option(help="Seconds per token of the peak load.")] = DEFAULT_A0,
@@ -47,7 +48,7 @@ def emulate(
     ] = "nixl",
     lease_s: Annotated[
         float | None,
-        typer.Option(help="Seconds for which prefilled KV is kept. [default: the connector's]"),
+        typer.Option(help="Seconds for which prefilled KV is kept; the connector's by default."),
     ] = None,
     on_lost_kv: Annotated[
         str, typer.Option(help="Decode without usable KV: recompute (silently) or fail.")
@@ -140,7 +141,7 @@ def _print_json(addresses: dict[str, Any]) -> None:
 
 
 def _show(addresses: dict[str, Any]) -> None:
-    table = Table("server", "address", "ranks", title=f"emulated {addresses['model']}")
+    table = Table("server", "address", "ranks", title=f"model {addresses['model']}")
     table.add_row("admin", addresses["admin"], "")
     for server in addresses["decode"]:
         table.add_row(server["name"], server["url"], ", ".join(map(str, server["ranks"])))

@@ -27,6 +27,7 @@ REQUEST_ID_HEADER = "X-Request-Id"
 OUTPUT_HEADER = "x-emulator-output-tokens"
 PROMPT_HEADER = "x-emulator-prompt-tokens"
 DEFAULT_DELAY_S = 1.0
+LONGEST_REQUEST_ID = 512
 
 
 class Completions:
@@ -65,9 +66,10 @@ class Completions:
     async def _serve(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
         data = await request.read()
         self._remember(request, data)
-        request_id = request.headers.get(REQUEST_ID_HEADER) or self._deployment.new_request_id()
-        headers = {REQUEST_ID_HEADER: request_id}
+        headers: dict[str, str] = {}
         try:
+            request_id = self._request_id(request)
+            headers[REQUEST_ID_HEADER] = request_id
             authorise(request, self._deployment.config.api_key)
             rank = self._node.pick_rank(request.headers.get(RANK_HEADER))
             fault = self._deployment.faults.take(self.site(request, rank))
@@ -99,6 +101,16 @@ class Completions:
             delay_s = DEFAULT_DELAY_S if fault.delay_s is None else fault.delay_s
             await self._deployment.clock.sleep(delay_s)
         return None
+
+    def _request_id(self, request: web.Request) -> str:
+        given = request.headers.get(REQUEST_ID_HEADER)
+        if given is None:
+            return self._deployment.new_request_id()
+        if not 0 < len(given) <= LONGEST_REQUEST_ID or not (
+            given.isascii() and given.isprintable()
+        ):
+            raise ApiError(400, f"{REQUEST_ID_HEADER}: 1 to {LONGEST_REQUEST_ID} printable ASCII")
+        return given
 
     def _reply(
         self, call: Call, session: Session, request_id: str, *, fault: FaultRule | None

@@ -16,9 +16,9 @@ from brtheory.emulator.driver import Event, GroupDriver, Refused, WallClock
 from brtheory.emulator.group import DecodeGroup
 from brtheory.emulator.kv import Claim, KvLedger
 from brtheory.emulator.metrics import EngineGauges
+from brtheory.emulator.piece import Json, Piece, Usage
 from brtheory.emulator.plan import SequencePlan, plan_sequences
 from brtheory.emulator.session import RequestIds, last_piece
-from brtheory.emulator.shapes import Json, Piece, Usage
 from brtheory.emulator.step import DecodeRequest
 from brtheory.errors import InfeasibleError
 

@@ -4,11 +4,10 @@ A request suffers at most one fault: the first rule, in order of entry, that mat
 used up. Rules with a probability draw by seed, rule and the number of requests looked at.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from brtheory.contracts import Contract, parse_contract
 from brtheory.emulator.noise import unit
@@ -165,18 +164,19 @@ def parse_fault_option(text: str) -> FaultRule:
         If it does not fit.
     """
     kind, _, rest = text.partition(":")
-    fields = [f'"kind": {json.dumps(kind)}']
+    fields: dict[str, str | None] = {"kind": kind}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
             raise InputError("--fault", "KIND:key=value,...", repr(text))
-        fields.append(f"{json.dumps(key.strip())}: {_json_value(value.strip())}")
-    return parse_fault("{" + ", ".join(fields) + "}", name="--fault")
-
-
-def _json_value(text: str) -> str:
-    is_number = text.replace(".", "", 1).isdigit()
-    return text if is_number or text in {"null", "true", "false"} else json.dumps(text)
+        fields[key.strip()] = None if value.strip() == "null" else value.strip()
+    try:
+        # Not strict: on the command line everything is text.
+        return FaultRule.model_validate(fields, strict=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else "rule"
+        raise InputError(f"--fault {name}", first["msg"], repr(text)) from error
 
 
 def _matches(rule: FaultRule, site: Site) -> bool:

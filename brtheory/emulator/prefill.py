@@ -18,9 +18,9 @@ from brtheory.emulator.connectors import (
 from brtheory.emulator.driver import WallClock
 from brtheory.emulator.kv import Handle, KvLedger
 from brtheory.emulator.metrics import EngineGauges
+from brtheory.emulator.piece import Json, Piece, Usage
 from brtheory.emulator.plan import plan_sequences
 from brtheory.emulator.session import RequestIds, last_piece
-from brtheory.emulator.shapes import Json, Piece, Usage
 
 CACHED_PROMPTS = 4096
 """Prompts a prefill server remembers, for prefix cache hits."""
@@ -131,17 +131,14 @@ class PrefillEngine:
             self._working_tokens -= tokens
             self.running -= 1
 
-    async def take_turn(self, tokens: int) -> None:
-        """Wait for the turn and for room; the caller holds ``turn``."""
+    async def wait_for_room(self, tokens: int) -> None:
+        """Wait until pinned KV leaves room for so many tokens."""
         capacity = self.config.prefill_kv_capacity
         while capacity is not None and self.pinned[1] + tokens > capacity:
             self._freed.clear()
             expiry_s = self._ledger.next_expiry_s()
-            timeout = None if expiry_s is None else max(0.0, expiry_s - self._clock.now())
-            try:
-                await asyncio.wait_for(self._freed.wait(), timeout)
-            except TimeoutError:
-                continue
+            assert expiry_s is not None  # noqa: S101  # something is pinned, or there were room
+            await self._freed_or(expiry_s - self._clock.now())
 
     async def compute(self, call: Call) -> int:
         """Prefill, one after the other; returns the tokens found in the prefix cache."""
@@ -151,7 +148,7 @@ class PrefillEngine:
         finally:
             self.waiting -= 1
         try:
-            await self.take_turn(call.prompt_tokens)
+            await self.wait_for_room(call.prompt_tokens)
             cached = self._cached(call)
             seconds = self.config.prefill_speed.seconds(call.prompt_tokens - cached)
             with self.working(call.prompt_tokens):
@@ -173,6 +170,18 @@ class PrefillEngine:
         proof = pin_proof(self.connector, reply, by=self.producer)
         self._ledger.pin(handle, done.prompt_tokens, now_s=self._clock.now(), parameters=proof)
         return reply
+
+    async def _freed_or(self, seconds: float) -> None:
+        """Wait until KV is freed, at most so long."""
+        waits = (
+            asyncio.ensure_future(self._freed.wait()),
+            asyncio.ensure_future(self._clock.sleep(max(0.0, seconds))),
+        )
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     def _cached(self, call: Call) -> int:
         """Full blocks of prompts seen before; the last token is always computed."""

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from brtheory.emulator.call import ApiError
+from brtheory.emulator.piece import Json, Piece, Usage
 from brtheory.emulator.plan import SequencePlan
-from brtheory.emulator.shapes import Json, Piece, Usage
 
 
 class Session(Protocol):

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from brtheory.emulator.call import Call
 from brtheory.emulator.faults import STREAM_FAULTS, FaultRule
+from brtheory.emulator.piece import Json, Piece
 from brtheory.emulator.session import Session
-from brtheory.emulator.shapes import Envelope, Json, Piece, to_bytes
+from brtheory.emulator.shapes import Envelope, to_bytes
 from brtheory.errors import BrtheoryError
 
 RECOMPUTED = "recomputed"

@@ -128,6 +128,36 @@ def test_errors_are_error_objects_with_their_status():
     assert all(document["error"]["message"] for _, _, document in answers)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"X-Request-Id: \xff\xfe",
+        b"X-Request-Id: " + b"x" * 600,
+        b"X-Data-Parallel-Rank: \xff",
+        b"X-Data-Parallel-Rank: " + b"9" * 5000,
+        b"X-Emulator-Output-Tokens: \xff",
+        b"X-Emulator-Output-Tokens: " + b"9" * 5000,
+    ],
+)
+def test_headers_that_are_no_text_or_number_are_a_400(head, caplog):
+    async def scenario(bench):
+        port = bench.emulator.endpoints["decode-0"].port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = b'{"prompt": "x", "max_tokens": 2}'
+        length = b"Content-Length: %d" % len(body)
+        lines = (b"POST /v1/completions HTTP/1.1", b"Host: x", head, length, b"", body)
+        writer.write(b"\r\n".join(lines))
+        answer = await reader.readuntil(b"}}")
+        writer.close()
+        await writer.wait_closed()
+        return answer
+
+    answer = on_bench(scenario)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"type":"BadRequestError"' in answer
+    assert not caplog.records
+
+
 def test_a_key_is_required_where_one_is_set():
     async def scenario(bench):
         async def ask(**headers):

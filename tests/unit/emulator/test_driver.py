@@ -2,25 +2,11 @@
 
 import asyncio
 
-from brtheory.emulator.driver import GroupDriver, Refused, WallClock
+from brtheory.emulator.driver import GroupDriver, Refused
 from brtheory.emulator.group import DecodeGroup
 from brtheory.emulator.step import DecodeRequest
 from brtheory.simulation.workload import ClusterShape, StepTime
-
-
-class VirtualTime:
-    """Sleeping advances the clock; ``late_s`` is what every sleep takes longer than asked."""
-
-    def __init__(self, late_s=0.0):
-        self.now_s = 100.0
-        self.late_s = late_s
-
-    async def sleep(self, seconds):
-        self.now_s += seconds + self.late_s
-        await asyncio.sleep(0)
-
-    def clock(self):
-        return WallClock(lambda: self.now_s, self.sleep, lambda: self.now_s)
+from tests.virtual_time import VirtualTime
 
 
 def driver_on(time, *, scale=1.0, step_time=StepTime(a0=0.0, b0=1.0), replicas=1, slots=2):
@@ -31,13 +17,15 @@ def driver_on(time, *, scale=1.0, step_time=StepTime(a0=0.0, b0=1.0), replicas=1
     )
 
 
-async def play(driver, mailbox, events):
+async def play(time, driver, mailbox, events):
     player = asyncio.create_task(driver.run())
+    passing = asyncio.create_task(time.pass_by())
     try:
         return [await asyncio.wait_for(mailbox.get(), 5) for _ in range(events)]
     finally:
         player.cancel()
-        await asyncio.gather(player, return_exceptions=True)
+        passing.cancel()
+        await asyncio.gather(player, passing, return_exceptions=True)
 
 
 def test_every_token_arrives_at_its_own_time():
@@ -49,7 +37,7 @@ def test_every_token_arrives_at_its_own_time():
             asyncio.Queue(),
         )
         driver.submit(DecodeRequest(1, 0, 4, 3), mailbox)
-        return await play(driver, mailbox, 3)
+        return await play(time, driver, mailbox, 3)
 
     events = asyncio.run(run())
     assert [(e.age, e.finished) for e in events] == [(1, False), (2, False), (3, True)]
@@ -63,7 +51,7 @@ def test_late_sleeps_are_caught_up_and_do_not_add_up():
     async def run():
         driver, mailbox = driver_on(time), asyncio.Queue()
         driver.submit(DecodeRequest(1, 0, 4, 50), mailbox)
-        await play(driver, mailbox, 50)
+        await play(time, driver, mailbox, 50)
         return driver.lost_s
 
     assert asyncio.run(run()) == 0.0
@@ -76,7 +64,7 @@ def test_time_that_cannot_be_caught_up_is_counted():
     async def run():
         driver, mailbox = driver_on(time), asyncio.Queue()
         driver.submit(DecodeRequest(1, 0, 4, 3), mailbox)
-        await play(driver, mailbox, 3)
+        await play(time, driver, mailbox, 3)
         return driver.lost_s
 
     # Step 1 ends at 101, seen at 103. Step 2 was due at 102: a second late, given up at 103, over
@@ -91,7 +79,7 @@ def test_a_refused_request_is_told_and_one_whose_gate_opens_runs():
         driver, mailbox = driver_on(time), asyncio.Queue()
         driver.submit(DecodeRequest(1, 0, 4, 1), mailbox, gate=lambda: False)
         driver.submit(DecodeRequest(2, 0, 4, 1), mailbox, gate=lambda: True)
-        return await play(driver, mailbox, 2)
+        return await play(time, driver, mailbox, 2)
 
     refused, emitted = asyncio.run(run())
     assert refused == Refused(1)
@@ -103,13 +91,11 @@ def test_an_idle_driver_wakes_up_for_the_next_request():
 
     async def run():
         driver, mailbox = driver_on(time), asyncio.Queue()
-        player = asyncio.create_task(driver.run())
-        await asyncio.sleep(0)
+        playing = asyncio.create_task(play(time, driver, mailbox, 1))
+        await time.settle()
         time.now_s = 500.0
         driver.submit(DecodeRequest(1, 0, 4, 1), mailbox)
-        await asyncio.wait_for(mailbox.get(), 5)
-        player.cancel()
-        await asyncio.gather(player, return_exceptions=True)
+        await playing
 
     asyncio.run(run())
     assert time.now_s == 501.0
@@ -124,7 +110,7 @@ def test_a_cancelled_request_hears_nothing_more():
         driver.submit(DecodeRequest(2, 0, 4, 5), other)
         driver.cancel(1)
         driver.cancel(1)
-        await play(driver, other, 5)
+        await play(time, driver, other, 5)
         return mailbox.qsize(), driver.group.loads
 
     assert asyncio.run(run()) == (0, (0,))

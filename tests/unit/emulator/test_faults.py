@@ -90,8 +90,8 @@ def test_hits_are_counted():
 
 
 def test_the_option_and_the_json_mean_the_same():
-    option = parse_fault_option("status:status=503,rank=1,times=null,retry_after=7s")
-    text = '{"kind":"status","status":503,"rank":1,"times":null,"retry_after":"7s"}'
+    option = parse_fault_option("status:status=503,rank=1,times=null,retry_after=7")
+    text = '{"kind":"status","status":503,"rank":1,"times":null,"retry_after":"7"}'
     assert option == parse_fault(text, name="x")
     assert parse_fault_option("death") == FaultRule(kind="death")
 
