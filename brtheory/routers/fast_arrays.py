@@ -85,25 +85,29 @@ class Decisions:
 
     positions: Sequence[int]
     replicas: Sequence[int]
-    stages: Sequence[int] | None = None
-    scores: Sequence[int] | None = None
+    stages: Sequence[int] | IntArray | None = None
+    scores: Sequence[int] | IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def admissions(self, pool: Sequence[Request]) -> list[Admission]:
         """The decisions as admissions of the pool's requests."""
-        nothing = [None] * len(self)
         return [
             Admission(pool[position].id, replica, stage, score)
             for position, replica, stage, score in zip(
                 self.positions,
                 self.replicas,
-                nothing if self.stages is None else self.stages,
-                nothing if self.scores is None else self.scores,
+                self._listed(self.stages),
+                self._listed(self.scores),
                 strict=True,
             )
         ]
+
+    def _listed(self, values: Sequence[int] | IntArray | None) -> Sequence[int | None]:
+        if values is None:
+            return [None] * len(self)
+        return [int(value) for value in values]
 
 
 def pack(state: TickState) -> TickArrays | None:

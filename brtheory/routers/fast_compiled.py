@@ -40,7 +40,7 @@ def decide_balance(
         check_token_limit(loads, prompts.tolist(), weights)
         # The quick look at the pool was too strict: its sum is within the limit.
         count, rows = balance_once(*state, weight_array, options, INT64_MAX)
-    return Decisions(*(row.tolist() for row in rows))
+    return Decisions(rows[0].tolist(), rows[1].tolist(), rows[2], rows[3])
 
 
 def decide_fifo(arrays: TickArrays) -> Decisions:

@@ -49,19 +49,19 @@ class Memory(NamedTuple):
 
 
 @kernel
-def fifo_tick(pool: Pool, waiting: int, loads: Loads, start: int, out: Out) -> int:
+def fifo_tick(pool: Pool, waiting: int, loads: Loads, out: Out) -> int:
     """Decide a tick of the pooled FIFO; number of admissions."""
-    size = open_heap(loads, start, SLOTS_FIRST)
+    size = open_heap(loads, SLOTS_FIRST)
     count = 0
     while size > 0 and count < waiting:
         position = oldest(pool)
         if len(loads.room) == 0:
             replica = loads.heap[0]
             _serve(pool, loads, replica, position, out, count)
-            size = settle_top(loads, start, SLOTS_FIRST, size)
+            size = settle_top(loads, SLOTS_FIRST, size)
         else:
             # A replica without room for this request may have room for the next: no heap.
-            replica = _first_with_room(loads, start, pool.reserved[position])
+            replica = _first_with_room(loads, pool.reserved[position])
             if replica < 0:
                 break
             _serve(pool, loads, replica, position, out, count)
@@ -74,7 +74,6 @@ def window_tick(
     pool: Pool,
     waiting: int,
     loads: Loads,
-    start: int,
     ready_s: FloatArray,
     now_s: float,
     wait_weight: float,
@@ -83,23 +82,23 @@ def window_tick(
     out: Out,
 ) -> int:
     """Decide a tick of the window router; number of admissions."""
-    size = open_heap(loads, start, LOAD_ONLY)
+    size = open_heap(loads, LOAD_ONLY)
     count, total = 0, 0
     for g in range(len(loads.cap)):
-        total += loads.columns[g, start] + loads.added[g]
+        total += loads.present[g]
     while size > 0 and count < waiting:
         replica = loads.heap[0]
-        load = loads.columns[replica, start] + loads.added[replica]
+        load = loads.present[replica]
         gap = (total - load) // max(len(loads.cap) - 1, 1) - load
         position = _best_in_window(
             pool, room_on(loads, replica), gap, ready_s, now_s, wait_weight, longest_wait_s, window
         )
         if position < 0:
-            size = close_top(loads, start, LOAD_ONLY, size)
+            size = close_top(loads, LOAD_ONLY, size)
             continue
         total += pool.prompts[position]
         _serve(pool, loads, replica, position, out, count)
-        size = settle_top(loads, start, LOAD_ONLY, size)
+        size = settle_top(loads, LOAD_ONLY, size)
         count += 1
     return count
 
@@ -187,18 +186,18 @@ def _serve(pool: Pool, loads: Loads, replica: int, position: int, out: Out, coun
     out.position[count] = position
     out.replica[count] = replica
     loads.cap[replica] -= 1
-    loads.added[replica] += pool.prompts[position]
+    loads.present[replica] += pool.prompts[position]
     if len(loads.room) > 0:
         loads.room[replica] -= pool.reserved[position]
     remove(pool, position)
 
 
 @kernel
-def _first_with_room(loads: Loads, start: int, needed: int) -> int:
+def _first_with_room(loads: Loads, needed: int) -> int:
     """Largest (free slots, margin) among the replicas with a slot and KV room, -1 if none."""
     best, best_cap, best_load = -1, 0, 0
     for g in range(len(loads.cap)):
-        cap, load = loads.cap[g], loads.columns[g, start] + loads.added[g]
+        cap, load = loads.cap[g], loads.present[g]
         better = best < 0 or cap > best_cap or (cap == best_cap and load < best_load)
         if cap > 0 and loads.room[g] >= needed and better:
             best, best_cap, best_load = g, cap, load

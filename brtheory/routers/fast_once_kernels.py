@@ -51,7 +51,7 @@ def balance_once(
     # Without a sorted view nothing past the free slots and the candidates can be reached.
     reach = waiting if sort else min(waiting, free + rules.most)
     _fill(pool, waiting - reach if rules.order == NEWEST else 0, reach)
-    loads = make_loads(columns, free_slots, room, len(weights))
+    loads = make_loads(columns, start, free_slots, room, len(weights))
     out = make_out(min(waiting, free))
     count = balance_tick(pool, reach, loads, start, rules, scratch_for(rules.most), out)
     return count, _rows(out.position, out.replica, out.stage, out.score, count)
@@ -70,9 +70,9 @@ def fifo_once(
     pool = make_pool(prompts, reserved, False)
     reach = min(len(prompts), free_slots.sum())
     _fill(pool, 0, reach)
-    loads = make_loads(columns, free_slots, room, 1)
+    loads = make_loads(columns, start, free_slots, room, 1)
     out = make_out(reach)
-    count = fifo_tick(pool, reach, loads, start, out)
+    count = fifo_tick(pool, reach, loads, out)
     return count, _rows(out.position, out.replica, out.stage, out.score, count)
 
 
@@ -95,10 +95,10 @@ def window_once(
     free = free_slots.sum()
     reach = min(len(prompts), free + window)
     _fill(pool, 0, reach)
-    loads = make_loads(columns, free_slots, room, 1)
+    loads = make_loads(columns, start, free_slots, room, 1)
     out = make_out(min(reach, free))
     count = window_tick(
-        pool, reach, loads, start, ready_s, now_s, wait_weight, longest_wait_s, window, out
+        pool, reach, loads, ready_s, now_s, wait_weight, longest_wait_s, window, out
     )
     return count, _rows(out.position, out.replica, out.stage, out.score, count)
 

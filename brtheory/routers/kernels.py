@@ -18,6 +18,7 @@ from brtheory.routers.fast_pool_kernels import Pool, beyond, largest, oldest, re
 
 SLOTS_FIRST, MARGIN_FIRST, LOAD_ONLY = range(3)
 OLDEST, NEWEST, LARGEST = range(3)
+INT64_MAX = 2**63 - 1
 BEYOND_LIMIT = -1
 """Answer of a tick whose loads exceed the token limit; nothing is decided then."""
 
@@ -59,8 +60,9 @@ class Loads(NamedTuple):
     ----------
     columns
         Projected loads, shape (G, C); only read.
-    cap, room, added
-        Free slots; free KV tokens (empty where unlimited); tokens admitted in this tick.
+    cap, room, added, present
+        Free slots; free KV tokens (empty where unlimited); tokens admitted in this tick; L_g now,
+        those included, side by side where the heap can reach them quickly.
     heap
         Indices of open replicas, the next one first.
     envelope, margins
@@ -71,6 +73,7 @@ class Loads(NamedTuple):
     cap: IntArray
     room: IntArray
     added: IntArray
+    present: IntArray
     heap: IntArray
     envelope: IntArray
     margins: IntArray
@@ -120,20 +123,20 @@ def balance_tick(
     if loads.envelope.max() > rules.limit:
         return BEYOND_LIMIT
     free = loads.cap.sum()
-    size = open_heap(loads, start, rules.key)
+    size = open_heap(loads, rules.key)
     count = 0
     while size > 0 and count < waiting:
         replica = loads.heap[0]
-        focus(loads, start, replica)
+        lowest = focus(loads, start, replica)
         stage, score, members = 2, 0, 0
         if free > rules.greedy:
             stage = 1
-            members = _single(pool, loads, replica, rules, scratch)
+            members = _single(pool, loads, replica, rules, scratch, lowest)
         else:
-            members = _set(pool, loads, replica, rules, scratch)
+            members = _set(pool, loads, replica, rules, scratch, lowest)
         if members == 0:
             free -= loads.cap[replica]
-            size = close_top(loads, start, rules.key, size)
+            size = close_top(loads, rules.key, size)
             continue
         delta = 0
         for j in range(members):
@@ -148,12 +151,14 @@ def balance_tick(
             count += 1
         free -= members
         _raise(loads, start, replica)
-        size = settle_top(loads, start, rules.key, size)
+        size = settle_top(loads, rules.key, size)
     return count
 
 
 @entry_kernel
-def make_loads(columns: IntArray, free_slots: IntArray, room: IntArray, width: int) -> Loads:
+def make_loads(
+    columns: IntArray, start: int, free_slots: IntArray, room: IntArray, width: int
+) -> Loads:
     """A tick's own view of the replicas; ``columns`` stays the caller's."""
     replicas = len(free_slots)
     return Loads(
@@ -161,6 +166,7 @@ def make_loads(columns: IntArray, free_slots: IntArray, room: IntArray, width: i
         free_slots.copy(),
         room.copy(),
         np.zeros(replicas, np.int64),
+        columns[:, start].copy(),
         np.empty(replicas, np.int64),
         np.empty(width, np.int64),
         np.empty(width, np.int64),
@@ -189,13 +195,16 @@ def raise_envelope(loads: Loads, start: int) -> None:
 
 
 @kernel
-def focus(loads: Loads, start: int, replica: int) -> None:
-    """Compute the margins of a replica."""
+def focus(loads: Loads, start: int, replica: int) -> int:
+    """Compute the margins of a replica; the least of them."""
     width = len(loads.envelope)
     margins, envelope, columns = loads.margins, loads.envelope, loads.columns
-    added = loads.added[replica]
+    added, lowest = loads.added[replica], INT64_MAX
     for h in range(width):
         margins[h] = envelope[h] - columns[replica, start + h] - added
+    for h in range(width):
+        lowest = min(lowest, margins[h])
+    return lowest
 
 
 @kernel
@@ -214,8 +223,10 @@ def f_score(margins: IntArray, rules: Rules, delta: int) -> int:
 
 
 @kernel
-def up_to_peak(margins: IntArray, rules: Rules, delta: int) -> bool:
-    """Whether F does not fall on the last token before Delta."""
+def up_to_peak(margins: IntArray, rules: Rules, lowest: int, delta: int) -> bool:
+    """Whether F does not fall on the last token before Delta; ``lowest`` is the least margin."""
+    if 0 <= rules.reward < rules.price:
+        return delta <= lowest
     below = 0
     if rules.price >= 0:
         for h in range(len(margins)):
@@ -228,7 +239,7 @@ def up_to_peak(margins: IntArray, rules: Rules, delta: int) -> bool:
 
 
 @kernel
-def open_heap(loads: Loads, start: int, key: int) -> int:
+def open_heap(loads: Loads, key: int) -> int:
     """Collect the replicas with a free slot, the first one on top; their number."""
     size = 0
     for g in range(len(loads.cap)):
@@ -236,25 +247,25 @@ def open_heap(loads: Loads, start: int, key: int) -> int:
             loads.heap[size] = g
             size += 1
     for node in range(size // 2 - 1, -1, -1):
-        _sift(loads, start, key, size, node)
+        _sift(loads, key, size, node)
     return size
 
 
 @kernel
-def settle_top(loads: Loads, start: int, key: int, size: int) -> int:
+def settle_top(loads: Loads, key: int, size: int) -> int:
     """Put the replica just served where it belongs now; the size left."""
     if loads.cap[loads.heap[0]] == 0:
         size -= 1
         loads.heap[0] = loads.heap[size]
-    _sift(loads, start, key, size, 0)
+    _sift(loads, key, size, 0)
     return size
 
 
 @kernel
-def close_top(loads: Loads, start: int, key: int, size: int) -> int:
+def close_top(loads: Loads, key: int, size: int) -> int:
     """Take the replica on top out of this tick; the size left."""
     loads.cap[loads.heap[0]] = 0
-    return settle_top(loads, start, key, size)
+    return settle_top(loads, key, size)
 
 
 @kernel
@@ -264,18 +275,16 @@ def room_on(loads: Loads, replica: int) -> int:
 
 
 @kernel
-def _sift(loads: Loads, start: int, key: int, size: int, node: int) -> None:
-    heap, columns, added, cap = loads.heap, loads.columns, loads.added, loads.cap
+def _sift(loads: Loads, key: int, size: int, node: int) -> None:
+    heap, present, cap = loads.heap, loads.present, loads.cap
     if node >= size:
         return
     moving = heap[node]
     while 2 * node + 1 < size:
         child = 2 * node + 1
-        if child + 1 < size and _precedes(
-            columns, added, cap, start, key, heap[child + 1], heap[child]
-        ):
+        if child + 1 < size and _precedes(present, cap, key, heap[child + 1], heap[child]):
             child += 1
-        if not _precedes(columns, added, cap, start, key, heap[child], moving):
+        if not _precedes(present, cap, key, heap[child], moving):
             break
         heap[node] = heap[child]
         node = child
@@ -283,15 +292,12 @@ def _sift(loads: Loads, start: int, key: int, size: int, node: int) -> None:
 
 
 @kernel
-def _precedes(
-    columns: IntArray, added: IntArray, cap: IntArray, start: int, key: int, a: int, b: int
-) -> bool:
+def _precedes(present: IntArray, cap: IntArray, key: int, a: int, b: int) -> bool:
     """Whether replica a has the larger (cap, margin) or (margin, cap), ties to the lower index."""
-    load_a, load_b = columns[a, start] + added[a], columns[b, start] + added[b]
     if key == SLOTS_FIRST and cap[a] != cap[b]:
         return bool(cap[a] > cap[b])
-    if load_a != load_b:
-        return bool(load_a < load_b)
+    if present[a] != present[b]:
+        return bool(present[a] < present[b])
     if key == MARGIN_FIRST and cap[a] != cap[b]:
         return bool(cap[a] > cap[b])
     return a < b
@@ -301,6 +307,7 @@ def _precedes(
 def _occupy(pool: Pool, loads: Loads, replica: int, position: int) -> None:
     loads.cap[replica] -= 1
     loads.added[replica] += pool.prompts[position]
+    loads.present[replica] += pool.prompts[position]
     if len(loads.room) > 0:
         loads.room[replica] -= pool.reserved[position]
     remove(pool, position)
@@ -315,7 +322,9 @@ def _raise(loads: Loads, start: int, replica: int) -> None:
 
 
 @kernel
-def _single(pool: Pool, loads: Loads, replica: int, rules: Rules, scratch: Scratch) -> int:
+def _single(
+    pool: Pool, loads: Loads, replica: int, rules: Rules, scratch: Scratch, lowest: int
+) -> int:
     """Stage 1: put the best single request into ``chosen``; 1, or 0 if none has room."""
     room, ranks = room_on(loads, replica), len(pool.ranked)
     if rules.longest:
@@ -324,7 +333,7 @@ def _single(pool: Pool, loads: Loads, replica: int, rules: Rules, scratch: Scrat
     low, high = 0, ranks
     while low < high:
         middle = (low + high) // 2
-        if up_to_peak(loads.margins, rules, pool.ranked[middle]):
+        if up_to_peak(loads.margins, rules, lowest, pool.ranked[middle]):
             low = middle + 1
         else:
             high = middle
@@ -338,17 +347,19 @@ def _single(pool: Pool, loads: Loads, replica: int, rules: Rules, scratch: Scrat
 
 
 @kernel
-def _set(pool: Pool, loads: Loads, replica: int, rules: Rules, scratch: Scratch) -> int:
+def _set(
+    pool: Pool, loads: Loads, replica: int, rules: Rules, scratch: Scratch, lowest: int
+) -> int:
     """Stage 2: put the best set of candidates into ``chosen``, oldest first; its size."""
     candidates = _first_candidates(pool, rules, scratch.chosen)
     count = _sorted_subsets(pool, candidates, scratch)
     count = _allowed(pool, loads, replica, candidates, count, scratch)
     if count == 0:
         return 0
-    best = _best(loads.margins, rules, scratch.sums, count)
+    best = _best(loads.margins, rules, lowest, scratch.sums, count)
     if f_score(loads.margins, rules, scratch.sums[best]) <= 0:
         count = _keep_singles(count, scratch)
-        best = _best(loads.margins, rules, scratch.sums, count)
+        best = _best(loads.margins, rules, lowest, scratch.sums, count)
     return _members(scratch, candidates, scratch.masks[best])
 
 
@@ -418,17 +429,25 @@ def _allowed(
     kept = 0
     for i in range(count):
         mask = masks[i]
-        size, needed = 0, 0
-        if limited or cap < candidates:
-            for j in range(candidates):
-                if mask >> j & 1:
-                    size += 1
-                    needed += pool.reserved[chosen[j]] if limited else 0
-        if mask > 0 and size <= cap and (not limited or needed <= room):
-            sums[kept] = sums[i]
-            masks[kept] = mask
-            kept += 1
+        if mask > 0 and _ones(mask) <= cap:
+            needed = 0
+            if limited:
+                for j in range(candidates):
+                    needed += pool.reserved[chosen[j]] if mask >> j & 1 else 0
+            if not limited or needed <= room:
+                sums[kept] = sums[i]
+                masks[kept] = mask
+                kept += 1
     return kept
+
+
+@kernel
+def _ones(mask: int) -> int:
+    ones = 0
+    while mask > 0:
+        mask &= mask - 1
+        ones += 1
+    return ones
 
 
 @kernel
@@ -445,12 +464,12 @@ def _keep_singles(count: int, scratch: Scratch) -> int:
 
 
 @kernel
-def _best(margins: IntArray, rules: Rules, sums: IntArray, count: int) -> int:
+def _best(margins: IntArray, rules: Rules, lowest: int, sums: IntArray, count: int) -> int:
     """Index of the largest (F, Delta) in ascending sums, the first of equal sums."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        if up_to_peak(margins, rules, sums[middle]):
+        if up_to_peak(margins, rules, lowest, sums[middle]):
             low = middle + 1
         else:
             high = middle

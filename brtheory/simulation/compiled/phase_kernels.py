@@ -412,7 +412,7 @@ def _tick(setup: Setup, world: World, tick: Tick) -> bool:
         start = tick.horizon.clock[0] - tick.horizon.clock[1]
     _look(setup, world, loads)
     if setup.router == POOL_FIFO:
-        count = fifo_tick(tick.pool, waiting, loads, start, tick.out)
+        count = fifo_tick(tick.pool, waiting, loads, tick.out)
     elif marks.counters[WAITING_TOKENS] > setup.limit:
         return False
     elif setup.router == WINDOW:
@@ -435,6 +435,7 @@ def _look(setup: Setup, world: World, loads: Loads) -> None:
     for g in range(len(loads.cap)):
         loads.cap[g] = setup.slots - world.replicas.active[g]
         loads.added[g] = 0
+        loads.present[g] = world.replicas.loads[g]
         if setup.kv_capacity >= 0:
             loads.room[g] = setup.kv_capacity - world.replicas.reserved[g]
 
@@ -449,7 +450,7 @@ def _window(setup: Setup, world: World, tick: Tick, waiting: int) -> int:
     weight = learned_weight(memory) if setup.wait_weight < 0 else setup.wait_weight
     longest = setup.age_limit * median if setup.age_limit > 0 and median > 0 else np.inf
     count = window_tick(
-        tick.pool, waiting, tick.loads, 0, ready_s, now, weight, longest, setup.window, tick.out
+        tick.pool, waiting, tick.loads, ready_s, now, weight, longest, setup.window, tick.out
     )
     for i in range(count):
         request = tick.out.position[i]

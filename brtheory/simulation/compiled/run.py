@@ -177,7 +177,7 @@ def _tick(
     return phase.Tick(
         pool=fast_pool_kernels.make_pool(requests.prompts, requests.reserved, scored),
         loads=kernels.make_loads(
-            columns, free, NOTHING if setup.kv_capacity < 0 else free, len(weights)
+            columns, 0, free, NOTHING if setup.kv_capacity < 0 else free, len(weights)
         ),
         rules=rules,
         scratch=kernels.scratch_for(rules.most),

@@ -1,0 +1,1 @@
+"""How fast ticks and runs are on this machine, measured on states like those of the paper."""
