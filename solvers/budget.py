@@ -40,6 +40,8 @@ class Options:
         A known assignment to start from, None for none.
     symmetry
         Whether models forbid renumbered copies of an assignment.
+    textbook
+        Whether milp and cpsat build the textbook model instead of the tight one, to compare.
     seed, workers
         Of the solver backends.
     width
@@ -50,6 +52,7 @@ class Options:
 
     hint: Assignment | None = None
     symmetry: bool = False
+    textbook: bool = False
     seed: int = 0
     workers: int = 1
     width: int = 1000

@@ -77,6 +77,8 @@ class ScheduleModel:
         Lower bound on the executed steps.
     work_conserving
         Whether waiting beside room is forbidden.
+    tight
+        Whether cuts and late-gap rows belong to the model.
     """
 
     requests: tuple[OfflineRequest, ...]
@@ -90,6 +92,7 @@ class ScheduleModel:
     fixed_steps: int | None
     least_steps: int
     work_conserving: bool = False
+    tight: bool = True
 
     @property
     def counts_steps(self) -> bool:

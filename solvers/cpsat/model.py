@@ -28,6 +28,7 @@ from solvers.incumbents import best_known
 from solvers.model import ScheduleModel, TickModel, canonical, schedule_model, tick_model
 from solvers.problem import FixedAdmissions, FreeAdmissions, Problem, TickProblem
 from solvers.result import Claim, Stop
+from solvers.textbook import textbook_model
 
 Known = tuple[Assignment, int] | None
 
@@ -42,7 +43,7 @@ def solve(problem: Problem, *, budget: Budget, options: Options) -> Claim:
     budget
         At the time limit or on a stop request the incumbent and the bound are returned.
     options
-        ``hint``, ``symmetry``, ``seed``, ``workers``.
+        ``hint``, ``symmetry``, ``textbook``, ``seed``, ``workers``.
     """
     if (nothing := trivial(problem)) is not None:
         return nothing
@@ -65,10 +66,11 @@ def build_schedule(model: ScheduleModel, *, symmetry: bool) -> tuple[CpModel, Sc
     constraints.peak_covers_loads(program, model, x)
     constraints.slots(program, model, x)
     if model.fixed_steps is None:
-        constraints.peak_covers_work(program, model, x)
         constraints.executed_steps(program, model, x)
-        constraints.no_late_gap(program, model, x)
         constraints.work_conserving(program, model, x)
+    if model.fixed_steps is None and model.tight:
+        constraints.peak_covers_work(program, model, x)
+        constraints.no_late_gap(program, model, x)
     if symmetry:
         constraints.first_use_order(program, model, x)
     return program, x
@@ -93,7 +95,10 @@ def build_tick(model: TickModel, *, count: int | None) -> tuple[CpModel, TickVar
 def _solve_schedule(
     problem: FixedAdmissions | FreeAdmissions, known: Known, *, budget: Budget, options: Options
 ) -> Answer:
-    model = schedule_model(problem, incumbent=None if known is None else known[1])
+    if options.textbook:
+        model, known = textbook_model(problem), None
+    else:
+        model = schedule_model(problem, incumbent=None if known is None else known[1])
     if model.impossible:
         return Answer(None, None, None, Stop.INFEASIBLE)
     program, x = build_schedule(model, symmetry=options.symmetry)

@@ -101,3 +101,12 @@ def test_symmetry_breaking_changes_no_optimum(method: str, make, seed: int) -> N
     """Forbidding renumbered copies leaves one copy of each optimum."""
     problem = make(seed)
     assert outcome(problem, method, symmetry=True) == outcome(problem, method, symmetry=False)
+
+
+@pytest.mark.parametrize("method", ["milp", "cpsat"])
+@pytest.mark.parametrize("make", [case_a, case_b])
+@pytest.mark.parametrize("seed", range(30, 46))
+def test_the_textbook_model_has_the_same_optimum(method: str, make, seed: int) -> None:
+    """What is derived, cut and merged in the tight model takes nothing away."""
+    problem = make(seed)
+    assert outcome(problem, method, textbook=True) == outcome(problem, method)
