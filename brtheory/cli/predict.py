@@ -255,7 +255,7 @@ def _predictor(
             expected = "one of " + ", ".join([*ONLINE_PREDICTORS, ORACLE])
             raise InputError("predictor", expected, repr(name))
         return build_online_predictor(name, horizon=horizon, options=options)
-    oracle = build_predictor(find_router("brh"), ORACLE, timeline.output_tokens)
+    oracle = build_predictor(find_router("brh"), ORACLE, timeline.output_tokens, horizon=horizon)
     assert oracle is not None  # noqa: S101  # BR-H needs a predictor
     return oracle
 

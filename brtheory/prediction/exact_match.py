@@ -8,6 +8,7 @@ the age asked for; otherwise the survival predictor answers.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+from brtheory.core.cluster import IntArray
 from brtheory.core.requests import Request
 from brtheory.errors import InputError
 from brtheory.prediction.cohort import Cohort
@@ -15,6 +16,7 @@ from brtheory.prediction.length_law import LengthLaw, kaplan_meier
 from brtheory.prediction.protocol import Prediction, PrefixOf, Running
 from brtheory.prediction.survival import SurvivalPredictor
 
+NO_PREFIX = -1
 DEFAULT_PREFIXES = 4096
 DEFAULT_PREFIX_WINDOW = 128
 DEFAULT_LEAST_FINISHED = 2
@@ -152,6 +154,25 @@ class ExactMatchPredictor:
         prefix = self._prefix_of(request)
         if prefix is not None:
             self._changed.add(prefix)
+
+
+def prefix_lookup(prefix_id: IntArray | None) -> PrefixOf:
+    """Prefixes of requests numbered 0 .. n - 1.
+
+    Parameters
+    ----------
+    prefix_id
+        Shape (n,), ``NO_PREFIX`` where a request has none; None where none has.
+    """
+    if prefix_id is None:
+        return lambda _request: None
+    prefixes = prefix_id.tolist()
+
+    def prefix_of(request: Request) -> int | None:
+        prefix: int = prefixes[request.id]
+        return None if prefix == NO_PREFIX else prefix
+
+    return prefix_of
 
 
 def _check_at_least_one(**numbers: int) -> None:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from brtheory.core.cluster import IntArray
 from brtheory.core.requests import Request
 from brtheory.errors import InputError
+from brtheory.prediction.exact_match import NO_PREFIX
 from brtheory.prediction.protocol import OnlinePredictor, Prediction, Predictor, Running
-
-NO_PREFIX = -1
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ class Simulation:
     arrivals
         When requests become ready.
     predictor
-        For pooled routers with a horizon; refreshed every H/2 steps of a request's life.
+        For pooled routers with a horizon; refreshed every H/2 steps of a request's life, and
+        taught by completions where it learns (``OnlinePredictor``).
     observers
         Called with the loads of all executed steps.
     longest_stride
@@ -135,9 +136,11 @@ class Simulation:
             tokens = running.request.prompt_tokens + self._outputs[index]
             self._cluster.retire(running.request, running.replica, tokens=tokens)
             if self._projection is not None:
-                self._projection.retire(index)
+                self._projection.retire(index, step=self._step)
             self._record.finished_s[index] = self._record.totals.clock_s
             finished += 1
+        if finished and self._projection is not None:
+            self._projection.refit(self._step)
         self._record.totals.completed += finished
         if finished and self._on_progress is not None:
             self._on_progress(finished)

@@ -1,4 +1,8 @@
-"""Projected loads of a running simulation: predicted at admission, refreshed every H/2 steps."""
+"""Projected loads of a running simulation: predicted at admission, refreshed every H/2 steps.
+
+A predictor that learns is told of admissions and completions, and refitted, in the order of
+``brtheory.prediction.protocol``; every prediction is made with what was known at its own step.
+"""
 
 import heapq
 
@@ -6,7 +10,7 @@ from brtheory.core.cluster import IntArray
 from brtheory.core.horizon import HorizonState, predicted_finish
 from brtheory.core.requests import Request
 from brtheory.prediction.contribution import contribution
-from brtheory.prediction.protocol import Predictor
+from brtheory.prediction.protocol import OnlinePredictor, Predictor, Running
 
 
 class ProjectionTracker:
@@ -15,7 +19,8 @@ class ProjectionTracker:
     Parameters
     ----------
     predictor
-        Asked at age 0 and then at every multiple of ``refresh`` steps of a request's life.
+        Asked at age 0 and then at every multiple of ``refresh`` steps of a request's life; an
+        ``OnlinePredictor`` learns too.
     replicas, horizon
         G and H >= 1.
     refresh
@@ -26,6 +31,7 @@ class ProjectionTracker:
         self, predictor: Predictor, *, replicas: int, horizon: int, refresh: int | None = None
     ) -> None:
         self._predictor = predictor
+        self._learner = predictor if isinstance(predictor, OnlinePredictor) else None
         self._horizon = horizon
         self._refresh = max(1, horizon // 2) if refresh is None else refresh
         self._state = HorizonState(replicas=replicas, horizon=horizon)
@@ -35,15 +41,28 @@ class ProjectionTracker:
     def admit(self, request: Request, replica: int, *, step: int) -> None:
         """Add an admitted request with its first prediction."""
         self._move_to(step)
+        if self._learner is not None:
+            self._learner.observe_admitted(request)
         self._admitted[request.id] = (request, step)
         finish = self._predict(request, age=0, step=step)
         self._state.admit(request.id, replica, tokens=request.prompt_tokens, finish=finish)
         heapq.heappush(self._due, (step + self._refresh, request.id))
 
-    def retire(self, request_id: int) -> None:
-        """Take a finished request out."""
-        del self._admitted[request_id]
+    def retire(self, request_id: int, *, step: int) -> None:
+        """Take out a request that finished with the step before ``step``."""
+        if self._learner is not None and self._due and self._due[0][0] < step:
+            self._move_to(step - 1)  # what is due before is predicted without knowing this end
+        request, admitted = self._admitted.pop(request_id)
         self._state.retire(request_id)
+        if self._learner is not None:
+            self._learner.observe_finished(request, output_tokens=step - admitted)
+
+    def refit(self, step: int) -> None:
+        """Let a learning predictor refit, once all that finished before ``step`` is taken out."""
+        if self._learner is not None and self._learner.refit_due:
+            self._learner.refit(
+                [Running(request, step - admitted) for request, admitted in self._admitted.values()]
+            )
 
     def rows(self, step: int) -> IntArray:
         """Lhat_g(h) at absolute ``step``, shape (G, H + 1)."""

@@ -3,15 +3,23 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brtheory.errors import InputError
+from brtheory.prediction.exact_match import prefix_lookup
+from brtheory.prediction.model_file import load_model
 from brtheory.prediction.oracle import OraclePredictor
 from brtheory.prediction.protocol import Predictor
+from brtheory.prediction.registry import (
+    ONLINE_PREDICTORS,
+    PredictorOptions,
+    build_online_predictor,
+)
 from brtheory.routers.backend import Backend, choose_backend, compiled_available
-from brtheory.routers.protocol import Router
+from brtheory.routers.protocol import PooledRouter, Router
 from brtheory.routers.registry import RouterSpec, build_router, find_router
 from brtheory.simulation.arrivals import PrefillDelay
 from brtheory.simulation.compiled.support import supported
@@ -46,7 +54,8 @@ class RunConfig:
     params
         Validated parameters of the router; None for its defaults.
     predictor
-        Name of the predictor for routers that need one: ``oracle``.
+        Name of the predictor for routers that need one: ``oracle``, or one that learns as the run
+        goes (``survival``, ``exact-match``, ``learned``), or ``learned:FILE``, a trained model.
     arrivals, step_time, prefill
         How requests arrive, b0 + a0*M, and the delay before they are ready.
     seed
@@ -101,7 +110,14 @@ def simulate(
     spec = find_router(config.router)
     lengths = Lengths(trace.prompt_tokens, trace.output_tokens)
     plan = _plan(trace, config)
-    predictor = build_predictor(spec, config.predictor, trace.output_tokens)
+    predictor = build_predictor(
+        spec,
+        config.predictor,
+        trace.output_tokens,
+        horizon=_horizon(spec, config),
+        prefix_id=trace.prefix_id,
+        seed=config.seed,
+    )
     watched = bool(observers) or longest_stride is not None
     if not watched and _wants_compiled(len(trace), config.backend):
         router = _router(spec, config, "reference")
@@ -121,20 +137,53 @@ def simulate(
 
 
 def build_predictor(
-    spec: RouterSpec, name: str, output_tokens: NDArray[np.int64]
+    spec: RouterSpec,
+    name: str,
+    output_tokens: NDArray[np.int64],
+    *,
+    horizon: int | None = None,
+    prefix_id: NDArray[np.int64] | None = None,
+    seed: int = 0,
 ) -> Predictor | None:
     """Make the named predictor for a router that needs one, None for the others.
+
+    Parameters
+    ----------
+    spec
+        The router.
+    name
+        As ``RunConfig.predictor``.
+    output_tokens
+        The truth by request id, shape (n,): for the oracle only.
+    horizon
+        H of the router, >= 0 (one that looks no step ahead asks nothing); None where it is not
+        known, which only ``learned`` minds.
+    prefix_id
+        Prompt-hash prefixes by request id, shape (n,), -1 for none; None where none has one.
+    seed
+        Of the training of ``learned``.
 
     Raises
     ------
     InputError
-        If the name is unknown.
+        If the name is unknown, or a model file does not fit.
     """
-    if not spec.needs_predictor:
+    kind, colon, file = name.partition(":")
+    if kind not in ("oracle", *ONLINE_PREDICTORS) or (colon and kind != "learned"):
+        names = ", ".join(("oracle", *ONLINE_PREDICTORS))
+        raise InputError("predictor", f"one of {names}, learned:FILE", repr(name))
+    if not spec.needs_predictor or horizon == 0:
         return None
-    if name != "oracle":
-        raise InputError("predictor", "oracle", repr(name))
-    return OraclePredictor(dict(enumerate(output_tokens.tolist())))
+    if kind == "oracle":
+        return OraclePredictor(dict(enumerate(output_tokens.tolist())))
+    options = PredictorOptions(
+        prefix_of=prefix_lookup(prefix_id),
+        model=load_model(Path(file)) if colon else None,
+        seed=seed,
+    )
+    if horizon is None and kind == "learned":
+        raise InputError("predictor", "one that is not bound to a horizon", repr(name))
+    return build_online_predictor(kind, horizon=horizon or 1, options=options)
 
 
 def seeded(trace: Trace, seed: int) -> Trace:
@@ -160,6 +209,12 @@ def _wants_compiled(requests: int, backend: Backend) -> bool:
     if backend == "auto":
         return compiled_available() and requests >= WORTH_COMPILING
     return choose_backend(backend) == "compiled"
+
+
+def _horizon(spec: RouterSpec, config: RunConfig) -> int:
+    """H of the router, 0 for one that looks no step ahead."""
+    router = _router(spec, config, "reference")
+    return router.horizon if isinstance(router, PooledRouter) else 0
 
 
 def _router(spec: RouterSpec, config: RunConfig, backend: Backend) -> Router:
