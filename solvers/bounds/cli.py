@@ -1,0 +1,120 @@
+"""``brtheory bound``: bracket an assignment's gap and write the certificate of the lower bound."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from brtheory.cli.options import InputFile, Json, Seed
+from brtheory.cli.progress import progress_bar
+from brtheory.files import write_text_atomic
+from brtheory.offline.assignment import assignment_to_json, read_assignment
+from brtheory.offline.instance import read_instance
+from solvers.bounds.bracket import Bracket, bracket
+from solvers.bounds.decompose import Effort, Progress
+from solvers.bounds.search import SearchLimits
+
+SEARCH_SHARE = 0.25
+"""Share of the time limit that local search may take."""
+PERCENT = 1000
+
+TimeLimit = Annotated[
+    float, typer.Option("--time-limit", min=1.0, help="Seconds for both bounds together.")
+]
+Workers = Annotated[
+    int, typer.Option("--workers", min=0, help="Processes; 0: one for each processor.")
+]
+CertificateFile = Annotated[
+    Path | None, typer.Option("--certificate", help="Write the certificate here.", dir_okay=False)
+]
+BestFile = Annotated[
+    Path | None, typer.Option("--best", help="Write the best assignment here.", dir_okay=False)
+]
+
+
+def bound(
+    instance: InputFile,
+    assignment: InputFile,
+    certificate: CertificateFile = None,
+    best: BestFile = None,
+    time_limit: TimeLimit = 300.0,
+    workers: Workers = 0,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Bracket how far an ASSIGNMENT is from the best one with the same admission steps.
+
+    Prints a lower bound on the sum of peaks of every assignment with the same admission steps, the
+    best assignment local search finds, and the interval that holds the assignment's relative gap.
+    The certificate proves the lower bound; check it with
+
+        brtheory certify INSTANCE CERTIFICATE --admissions ASSIGNMENT
+    """
+    effort = Effort(
+        time_limit_s=(1 - SEARCH_SHARE) * time_limit, workers=workers or os.cpu_count() or 1
+    )
+    with _progress() as on_progress:
+        found = bracket(
+            read_instance(instance),
+            read_assignment(assignment),
+            rng=np.random.default_rng(seed),
+            effort=effort,
+            search=SearchLimits(time_limit_s=SEARCH_SHARE * time_limit),
+            on_progress=on_progress,
+        )
+    if certificate is not None:
+        write_text_atomic(certificate, found.certificate.model_dump_json(by_alias=True))
+    if best is not None:
+        write_text_atomic(best, json.dumps(assignment_to_json(found.best)))
+    if as_json:
+        typer.echo(json.dumps(_to_json(found)))
+    else:
+        _show(found)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar in per mille of each phase, since the number of windows is known only on the way."""
+    with progress_bar("windows", total=2 * PERCENT) as advance:
+        shown = 0
+
+        def on_progress(phase: str, done: int, total: int) -> None:
+            nonlocal shown
+            position = PERCENT * done // total + (PERCENT if phase == "prove" else 0)
+            advance(position - shown)
+            shown = position
+
+        yield on_progress
+
+
+def _to_json(found: Bracket) -> dict[str, object]:
+    gap = found.gap
+    return {
+        "sum_peak": found.judged,
+        "incumbent": found.incumbent,
+        "bound": found.bound,
+        "certified_bound": found.certificate.bound,
+        "gap": None if gap is None else [float(side) for side in gap],
+        "optimum_known_within": None if found.width is None else float(found.width),
+    }
+
+
+def _show(found: Bracket) -> None:
+    table = Table(show_header=False, box=None)
+    table.add_row("sum of peaks", f"{found.judged:,} token-steps")
+    table.add_row("best known", f"{found.incumbent:,} token-steps")
+    table.add_row("lower bound", f"{found.bound:,} token-steps")
+    table.add_row("certified", f"{found.certificate.bound:,} token-steps")
+    gap, width = found.gap, found.width
+    table.add_row(
+        "gap", "unknown" if gap is None else f"{float(gap[0]):.2%} .. {float(gap[1]):.2%}"
+    )
+    table.add_row("optimum within", "unknown" if width is None else f"{float(width):.2%}")
+    Console().print(table)
