@@ -40,6 +40,11 @@ class Job:
     task: Task
     trace: Trace
 
+    @property
+    def cost_s(self) -> float:
+        """Rough seconds it takes on the numpy engine."""
+        return self.task.cost_s(len(self.trace))
+
 
 @dataclass
 class CellStore:

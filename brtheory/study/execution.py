@@ -1,10 +1,11 @@
 """Jobs to results: from disk where they are finished, else computed and put there."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from brtheory.study.cells import CellFile, CellStore, Job
-from brtheory.study.workers import run_jobs
+from brtheory.study.engines import engine_for, kernels_cached
+from brtheory.study.workers import Outcome, run_jobs
 
 
 @dataclass
@@ -46,10 +47,20 @@ class Execution:
         self.reused += len(done)
         self.on_done(len(done) + len(jobs) - len(unique))
         missing = [job for key, job in unique.items() if key not in done]
-        for outcome in run_jobs(missing, workers=self.workers):
+        for outcome in self._run(missing):
             job = unique[outcome.key]
             done[job.key] = self.store.write(job, outcome.result or {}, wall_s=outcome.wall_s)
             self.computed += 1
             self.on_done(1)
         self.cell_wall_s += sum(cell.wall_s for cell in done.values())
         return done
+
+    def _run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """Run all; where kernels must be compiled, the longest job does that for the others."""
+        seconds, cached = sum(job.cost_s for job in jobs), kernels_cached()
+        engine = engine_for(seconds, workers=self.workers)
+        jobs = [replace(job, task=job.task.on_engine(engine)) for job in jobs]
+        alone = 1 if engine == "compiled" and not cached else 0
+        jobs.sort(key=lambda job: -job.cost_s)
+        yield from run_jobs(jobs[:alone], workers=1)
+        yield from run_jobs(jobs[alone:], workers=self.workers)

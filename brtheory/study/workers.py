@@ -43,7 +43,7 @@ def run_jobs(jobs: Sequence[Job], *, workers: int) -> Iterator[Outcome]:
     BrtheoryError
         If a job fails, or a worker dies.
     """
-    ordered = sorted(jobs, key=lambda job: -job.task.cost(len(job.trace)))
+    ordered = sorted(jobs, key=lambda job: -job.cost_s)
     alone = workers == 1 or len(ordered) <= 1
     outcomes = map(_run, ordered) if alone else _run_on_pool(ordered, workers=workers)
     for outcome in outcomes:

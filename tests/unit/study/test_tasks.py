@@ -36,7 +36,17 @@ def test_run_results_survive_json_and_equal_the_simulation(router):
     trace, config = small_trace(), run_config(router, seed=2)
     result = RunTask(config).run(trace)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert result == summarise(simulate(trace, config))
+    exact, kept = flat(summarise(simulate(trace, config))), flat(result)
+    energy = {name for name in exact if "energy" in name}
+    assert len(energy) == 4
+    for name, value in exact.items():
+        # Energy is kept to ten digits, everything else exactly.
+        assert kept[name] == (pytest.approx(value, rel=1e-9) if name in energy else value)
+
+
+def flat(summary):
+    window = {f"window {name}": value for name, value in summary["loaded_window"].items()}
+    return {**window, **{k: v for k, v in summary.items() if k != "loaded_window"}}
 
 
 def test_loads_sum_to_the_totals_when_nothing_is_thinned():
