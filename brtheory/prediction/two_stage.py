@@ -8,7 +8,7 @@ that p is a probability and not only a ranking. A model is arrays and numbers, n
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from brtheory.errors import InputError
 from brtheory.prediction.features import FEATURES
 from brtheory.prediction.protocol import Prediction
-from brtheory.prediction.trees import TreeEnsemble
+from brtheory.prediction.trees import TreeEnsemble, side_by_side
 
 FloatArray = NDArray[np.float64]
 
@@ -47,6 +47,7 @@ class TwoStageModel:
     mean: TreeEnsemble
     slope: float
     intercept: float
+    _both: TreeEnsemble = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.horizon < 1:
@@ -57,6 +58,7 @@ class TwoStageModel:
         wanted = max(self.finish.features, self.mean.features)
         if wanted > len(FEATURES):
             raise InputError("model: features", f"at most {len(FEATURES)}", wanted)
+        object.__setattr__(self, "_both", side_by_side(self.finish, self.mean))
 
     def predict_many(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """p_finish and mean_remaining of rows of features, shape (n, f); both shape (n,)."""
@@ -67,8 +69,9 @@ class TwoStageModel:
 
     def predict(self, row: FloatArray) -> Prediction:
         """Prediction from one row of features, shape (f,)."""
-        rows = row[None, :]
-        logit = self.slope * float(self.finish.evaluate(rows)[0]) + self.intercept
+        leaves, stage_one = self._both.leaves(row[None, :])[0], len(self.finish.roots)
+        score = self.finish.base + float(leaves[:stage_one].sum())
+        logit = self.slope * score + self.intercept
         p_finish = 1.0 / (1.0 + math.exp(-min(max(logit, -LARGEST_LOGIT), LARGEST_LOGIT)))
-        mean = float(self.mean.evaluate(rows)[0])
+        mean = self.mean.base + float(leaves[stage_one:].sum())
         return Prediction(p_finish, min(max(mean, 1.0), float(self.horizon)))
