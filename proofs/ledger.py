@@ -162,7 +162,9 @@ def recorded(rows: Iterable[Row], record: Record, *, date: str) -> Record:
     result = dict(record)
     for row in rows:
         layers = {
-            layer.key: LayerRecord(str(done.outcome.verdict), done.outcome.detail, done.seconds)
+            layer.key: LayerRecord(
+                verdict=str(done.outcome.verdict), detail=done.outcome.detail, seconds=done.seconds
+            )
             for layer, done in zip(row.statement.layers, row.layers, strict=True)
             if done.outcome is not None and done.seconds is not None
         }

@@ -5,7 +5,6 @@ it leaves out, and only where neither the claim nor the code has changed since.
 """
 
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from brtheory.contracts import Contract, read_contract
@@ -16,8 +15,7 @@ from proofs.statement import Statement, Verdict
 RECORD_PATH = Path(__file__).with_name("record.json")
 
 
-@dataclass(frozen=True, slots=True)
-class LayerRecord:
+class LayerRecord(Contract):
     """One layer's last verdict."""
 
     verdict: str
@@ -25,8 +23,7 @@ class LayerRecord:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class StatementRecord:
+class StatementRecord(Contract):
     """One statement's last full run.
 
     Parameters
@@ -80,7 +77,7 @@ def read_record(path: Path = RECORD_PATH) -> Record:
 
 def write_record(record: Record, path: Path = RECORD_PATH) -> None:
     """Write the record, statements sorted by id."""
-    statements = {name: asdict(record[name]) for name in sorted(record)}
+    statements = {name: record[name].model_dump() for name in sorted(record)}
     write_text_atomic(path, json.dumps({"statements": statements}, indent=1) + "\n")
 
 

@@ -18,7 +18,7 @@ from proofs.statement import Layer, Method, Outcome, Verdict
 Term = Any
 """A z3 expression; z3 ships no types."""
 
-SECONDS = 10
+SECONDS = 60
 ANSWERS = ("sat", "unsat", "unknown")
 
 
@@ -110,8 +110,8 @@ def ask_z3(formula: Term, *, seconds: int = SECONDS) -> tuple[str, Any]:
 
 
 def ask_cvc5(text: str, *, seconds: int = SECONDS) -> str:
-    """cvc5's answer to SMT-LIB text; where it is 'unknown', again by cylindrical coverings."""
-    answer = _run_cvc5(text, seconds, coverings=False)
+    """cvc5's answer to SMT-LIB text; where it is soon 'unknown', again by cylindrical coverings."""
+    answer = _run_cvc5(text, max(1, seconds // 6), coverings=False)
     return _run_cvc5(text, seconds, coverings=True) if answer == "unknown" else answer
 
 

@@ -238,6 +238,50 @@ def _t8_programs() -> Iterator[Program]:
         yield Program(tick, [*sane, size >= 1, size <= 2**40], f"margin-first tick, G = {count}")
 
 
+def _n3_goals() -> Iterator[Goal]:
+    replicas, margin, x, y = reals("G m x y")
+    whole, part = score_of(replicas, margin, x), score_of(replicas, margin, y)
+    yield Goal(
+        part > whole, [replicas > 1, margin >= 0, y > 0, y < x, whole <= 0], "any proper part"
+    )
+
+
+def _n3_program() -> Iterator[Program]:
+    replicas, margin, x, y = (Real(name) for name in ("G", "m", "x", "y"))
+
+    def run() -> Obligations:
+        if score(replicas, margin, x) <= 0:
+            yield "a part is better", score(replicas, margin, y) > score(replicas, margin, x)
+
+    yield Program(run, [replicas > 1, margin >= 0, y > 0, y < x])
+
+
+def _n3_holds(sizes: tuple[int, ...], margin: int, replicas: int) -> bool | None:
+    """Where no set gains, the best of all non-empty sets is single without any guard."""
+    subsets = [q for k in range(1, len(sizes) + 1) for q in combinations(sizes, k)]
+    best = max(score(replicas, margin, sum(q)) for q in subsets)
+    if best > 0:
+        return None
+    return all(len(q) == 1 for q in subsets if score(replicas, margin, sum(q)) == best)
+
+
+N3 = Statement(
+    id="N3",
+    title="For two or more replicas the guard changes nothing",
+    claim="For G > 1, where the best set scores at most 0 every best set is a single request: "
+    "BR-0 with and without its starvation guard are the same router. (G = 1 differs: F = 0.)",
+    latex=r"G > 1,\ 0 < y < x,\ F(x) \le 0 \Rightarrow F(y) > F(x)",
+    hypotheses=("G > 1", "m >= 0", "one-step score"),
+    source="this project; sharpens T7",
+    about=SCORE,
+    layers=(
+        smt(EVERY_REAL, _n3_goals),
+        execution(EVERY_REAL, _n3_program, general=True),
+        exhaustive("up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", _subset_cases, _n3_holds),
+    ),
+)
+
+
 T8 = Statement(
     id="T8",
     title="One request goes to a least-loaded replica",
@@ -298,4 +342,4 @@ T9 = Statement(
     ),
 )
 
-STATEMENTS = (T5, T6, T7, T8, T9)
+STATEMENTS = (T5, T6, T7, N3, T8, T9)

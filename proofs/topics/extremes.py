@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from math import comb
 
 import sympy as sp
@@ -10,6 +10,7 @@ import sympy as sp
 from brtheory.analysis.extremes import (
     expected_max_exponential,
     expected_max_normal,
+    expected_max_sample,
     expected_max_uniform,
     log_bound_max_normal,
 )
@@ -152,4 +153,71 @@ T37 = Statement(
     ),
 )
 
-STATEMENTS = (T36, T37)
+
+def _n4_regions() -> Iterator[Obligation]:
+    # E max of G = const + int (1 - F^G), so differences in G act on 1 - F^G at each point, with
+    # F = a/(a + b) strictly between 0 and 1; where F is 0 or 1 every difference vanishes.
+    a, b = sp.symbols("a b", positive=True)
+    count = sp.Symbol("G", positive=True, integer=True)
+    chance, rest = a / (a + b), b / (a + b)
+    tail = [1 - chance**count * chance**step for step in (0, 1, 2)]
+    rise = sp.factor(sp.simplify((tail[1] - tail[0]) / chance**count))
+    yield positive("the difference, over F^G > 0", rise)
+    yield zero("it is 1 - F", sp.simplify(rise - rest))
+    bend = sp.factor(sp.simplify((2 * tail[1] - tail[0] - tail[2]) / chance**count))
+    yield positive("minus the second difference, over F^G > 0", bend)
+    yield zero("it is (1 - F)^2", sp.simplify(bend - rest**2))
+
+
+def _n4_goals() -> Iterator[Goal]:
+    power, chance = reals("p F")
+    first, second, third = power, power * chance, power * chance * chance
+    yield Goal(
+        z3.And(first - second >= 0, first - 2 * second + third >= 0),
+        [power >= 0, power <= 1, chance >= 0, chance <= 1],
+        "at each point, p = F^G",
+    )
+
+
+def _n4_holds(law: str, count: int) -> bool:
+    values = {
+        "exponential": expected_max_exponential,
+        "uniform": expected_max_uniform,
+    }[law]
+    low, middle, high = (values(g) for g in (count, count + 1, count + 2))
+    return low <= middle <= high and middle - low >= high - middle
+
+
+def _n4_sample(*sample: int) -> bool:
+    # The product sums in float64: allow its rounding, nothing else.
+    values = [expected_max_sample(list(sample), g) for g in range(1, 8)]
+    steps = [after - before for before, after in pairwise(values)]
+    return min(steps) >= -1e-9 and all(a >= b - 1e-9 for a, b in pairwise(steps))
+
+
+N4 = Statement(
+    id="N4",
+    title="Idle time per replica grows with G, ever more slowly",
+    claim="For G iid loads of any law with a finite mean, E[I_G]/G = E max - mean is "
+    "nondecreasing and concave in G.",
+    latex=r"0 \le e_{G+2}-e_{G+1} \le e_{G+1}-e_G,\quad e_G = \mathbb E[I_G]/G",
+    hypotheses=("iid loads with a finite mean", "E max_G = c + int (1 - F^G)"),
+    source="this project; an open target of exact-and-proofs, section 1",
+    about=(expected_max_exponential, expected_max_uniform, expected_max_sample),
+    layers=(
+        symbolic("every law, every G: the integrand", _n4_regions),
+        smt("every value of the distribution function", _n4_goals),
+        exhaustive(
+            "the product's exact values, two laws, G = 1..60",
+            lambda: product(("exponential", "uniform"), range(1, 61)),
+            _n4_holds,
+        ),
+        exhaustive(
+            "the product's empirical laws, samples of 1 to 4 values 0..5, G = 1..7",
+            lambda: (s for n in (1, 2, 3, 4) for s in product(range(6), repeat=n)),
+            _n4_sample,
+        ),
+    ),
+)
+
+STATEMENTS = (T36, T37, N4)

@@ -6,6 +6,7 @@ Claims about every H go by induction over the steps: a window is a prefix and on
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -110,6 +111,18 @@ def _t19_programs() -> Iterator[Program]:
         yield Program(run, (), f"G = {replicas}, H = {horizon}, gamma = {discount}")
 
 
+def _t19_holds(replicas: int, horizon: int, hundredths: int) -> bool:
+    """The fixed point: w_h / (64 G) is 1024 gamma^h to the nearest integer, at least 1."""
+    weights = weights_of(replicas, horizon, hundredths / 100)
+    exact = [1024 * Fraction(hundredths, 100) ** h for h in range(horizon + 1)]
+    rounded = [Fraction(price, 64 * replicas) for price in weights.overflow]
+    near = (
+        d == 1 if e < Fraction(1, 2) else abs(d - e) <= Fraction(1, 2) + Fraction(1, 10**9)
+        for d, e in zip(rounded, exact, strict=True)
+    )
+    return all(near) and weights.reward == 64 * sum(rounded)
+
+
 T19 = Statement(
     id="T19",
     title="Constant margins",
@@ -122,6 +135,11 @@ T19 = Statement(
     layers=(
         smt(STEPWISE, _t19_goals),
         execution("the product's weights up to H = 80, all real m, Delta", _t19_programs),
+        exhaustive(
+            "the fixed point is the discount to the nearest 1/1024",
+            lambda: product((1, 8), (0, 1, 5, 80), (1, 50, 90, 99, 100)),
+            _t19_holds,
+        ),
     ),
 )
 
@@ -219,9 +237,15 @@ def _t21_goals() -> Iterator[Goal]:
         [y < x, z3.Or(margin >= x, margin <= y), rise == (y - x) * below],
         "just below: one more step",
     )
-    better = [z3.And(y > x, rise == (y - x) * upto, upto < reward)]
-    better.append(z3.And(y < x, rise == (y - x) * below, below > reward))
-    yield Goal(reward * y - rise > reward * x, [z3.Or(*better)], "so a non-quantile is not best")
+    up, down = reals("u v")
+    yield Goal(
+        reward * up - rise > 0, [up > 0, rise == up * upto, upto < reward], "so x is too small"
+    )
+    yield Goal(
+        -reward * down - rise > 0,
+        [down > 0, rise == -down * below, below > reward],
+        "or x is too large",
+    )
 
 
 def _t21_programs() -> Iterator[Program]:

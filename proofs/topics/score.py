@@ -54,11 +54,17 @@ def _t2_goals() -> Iterator[Goal]:
         [replicas >= 1, m1 >= 0],
         "zones",
     )
-    mixed = f(m1, weight * x + (1 - weight) * y)
+    # Both overflows lie above 0 and above x - m, y - m; so does their mixture above the mixed one.
+    above, over, mixed = reals("p o q")
     yield Goal(
-        mixed >= weight * f(m1, x) + (1 - weight) * f(m1, y),
-        [replicas >= 0, weight >= 0, weight <= 1],
-        "concave in Delta",
+        weight * above + (1 - weight) * over >= 0,
+        [weight >= 0, weight <= 1, above >= 0, over >= 0],
+        "a mixture of non-negative gaps is one: the overflow is convex",
+    )
+    yield Goal(
+        x - replicas * over >= x - replicas * mixed,
+        [replicas >= 0, over <= mixed],
+        "so F is concave in Delta",
     )
     yield Goal(
         2 * f((m1 + m2) / 2, (x + y) / 2) >= f(m1, x) + f(m2, y),

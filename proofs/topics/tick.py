@@ -65,12 +65,13 @@ def _guarantee_programs(requests: int, caps: Sequence[tuple[int, ...]]) -> Itera
 
 
 def _small_ticks() -> Iterator[tuple[Any, ...]]:
-    for loads in product(range(4), repeat=2):
-        for slots in ((1, 1), (2, 1), (1, 2), (3, 0)):
-            for requests in (0, 1, 2, 3):
-                for sizes in product(range(1, 4), repeat=requests):
-                    for rule in RULES:
-                        yield loads, slots, sizes, rule
+    one = product(((0,), (2,)), ((1,), (2,), (3,)))
+    two = product(product((0, 1, 3), repeat=2), ((1, 1), (2, 1), (1, 2), (3, 0)))
+    for loads, slots in (*one, *two):
+        for requests in (0, 1, 2, 3):
+            for sizes in product(range(1, 4), repeat=requests):
+                for rule in RULES:
+                    yield loads, slots, sizes, rule
 
 
 def _guarantees_hold(
@@ -104,7 +105,7 @@ T27 = Statement(
             lambda: _guarantee_programs(3, ((1, 1), (2, 1), (0, 2))),
             quick=False,
         ),
-        exhaustive("G = 2, up to 3 requests, integers", _small_ticks, _guarantees_hold),
+        exhaustive("G = 1, 2, up to 3 requests, integers", _small_ticks, _guarantees_hold),
     ),
 )
 
@@ -132,7 +133,7 @@ T28 = Statement(
             lambda: _refinement(2, ((1, 1, 1), (2, 1, 0))),
             quick=False,
         ),
-        exhaustive("G = 2, up to 3 requests, integers", _small_ticks, _refines),
+        exhaustive("G = 1, 2, up to 3 requests, integers", _small_ticks, _refines),
     ),
 )
 

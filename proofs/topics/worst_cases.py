@@ -43,19 +43,27 @@ def _pigeonhole() -> Goal:
 
 def _growing_ratio(first_steps: Any) -> Iterator[Goal]:
     """Of the fullest replica G*j stay T steps, all others leave after their first steps."""
-    count, each, prompt, stay = reals("G j s T")
-    on_one = count * each * (prompt + stay)
-    spread_out = larger(count * each * (prompt + first_steps), each * (prompt + stay))
+    count, each, prompt, stay, early, late = reals("G j s T a b")
     yield Goal(
-        count * spread_out <= on_one,
+        count * (prompt + first_steps) <= prompt + stay,
         [
             count >= 1,
-            each >= 1,
             prompt >= 1,
             first_steps >= 0,
             stay >= (count - 1) * prompt + count * first_steps,
         ],
+        "T is long enough that the start of an even split does not count",
+    )
+    # a, b: what a request weighs when the early ones leave, and at the end.
+    yield Goal(
+        count * larger(count * (each * early), each * late) <= count * (each * late),
+        [count >= 1, each >= 1, early >= 0, count * (each * early) <= each * late],
         "peak of the router against peak of an even split of the same requests",
+    )
+    yield Goal(
+        count * (each * early) <= each * late,
+        [each >= 1, count * early <= late],
+        "j requests at a time",
     )
 
 
