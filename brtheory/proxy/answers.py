@@ -34,10 +34,12 @@ class Answering(Enum):
 
 async def forward(work: Work, worker: Worker, answer: aiohttp.ClientResponse) -> None:
     """Forward a stream as it comes; its end is told whatever it is."""
-    editor = StreamEditor(work.request, work.injection, prompt_details=work.prompt_details)
-    translation = _translation(work, editor.edit)
+    editor = StreamEditor(work.injection, prompt_details=work.prompt_details)
+    quick = editor.quick if work.request.choices == 1 else None
+    translation = _translation(work, editor.edit, quick=quick)
+    content = answer.content
     try:
-        async for data in answer.content.iter_any():
+        while data := await content.readany():
             out = translation.feed(data)
             if translation.error is not None and not work.passage.life.forwarded:
                 raise AnswerError(_error_reply(translation.error))
@@ -115,7 +117,7 @@ ANSWERS: dict[Answering, Answer] = {
 }
 
 
-def _translation(work: Work, take: Take) -> Translation:
+def _translation(work: Work, take: Take, *, quick: bool | None = None) -> Translation:
     hold = work.passage.hold
     assert hold is not None  # noqa: S101  # the table says so in this phase
 
@@ -130,15 +132,17 @@ def _translation(work: Work, take: Take) -> Translation:
         limit=work.settings.upstream.max_event_bytes,
         transcript=work.transcript,
         on_prompt=None if work.desk.has_prefill else learn_prompt,
+        quick=quick,
     )
 
 
 async def _send(work: Work, data: bytes) -> None:
+    if work.first_byte_s is None:
+        work.first_byte_s = work.desk.clock()
     if not work.client.streaming:
         await work.client.start()
     if not work.passage.life.forwarded:
         work.passage.apply(FirstByte())
-        work.first_byte_s = work.desk.clock()
     await work.client.write(data)
 
 

@@ -140,12 +140,19 @@ class Front:
         """Cut connections of clients that have not read for too long."""
         longest_s = self._proxy.settings.server.client_stall_s
         loop = asyncio.get_running_loop()
+        since: dict[ClientSide, tuple[int, float]] = {}
         while True:
-            await asyncio.sleep(min(WATCH_S, longest_s / 2))
+            await asyncio.sleep(min(WATCH_S, longest_s / 4))
             now_s = loop.time()
-            for client in list(self._clients):
-                since_s = client.blocked_since_s
-                if since_s is not None and now_s - since_s > longest_s:
+            writing = {client for client in self._clients if client.writing}
+            since = {
+                client: since[client]
+                if client in since and since[client][0] == client.writes
+                else (client.writes, now_s)
+                for client in writing
+            }
+            for client, (_, start_s) in since.items():
+                if now_s - start_s > longest_s:
                     log.warning("client of %s has stalled", client.request_id)
                     client.abort()
 

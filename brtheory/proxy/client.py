@@ -1,6 +1,5 @@
 """The client's side of a request: headers late, writes with back-pressure, stalls noticed."""
 
-import asyncio
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -33,24 +32,30 @@ class ClientSide:
     ----------
     response
         What has been answered, None while nothing has.
-    blocked_since_s
-        Loop time since which a write has been waiting for the client, None where none is.
+    writes
+        Writes the client has taken.
+    writing
+        Whether one is under way, and perhaps waiting for the client to read.
     """
 
-    __slots__ = ("_loop", "_request", "_stream", "blocked_since_s", "request_id", "response")
+    __slots__ = ("_request", "_stream", "request_id", "response", "writes", "writing")
 
     def __init__(self, request: web.Request, request_id: str) -> None:
         self._request = request
-        self._loop = asyncio.get_running_loop()
         self._stream: web.StreamResponse | None = None
         self.request_id = request_id
         self.response: web.StreamResponse | None = None
-        self.blocked_since_s: float | None = None
+        self.writes = 0
+        self.writing = False
 
     @property
     def streaming(self) -> bool:
         """Whether headers of a stream have been sent."""
         return self._stream is not None
+
+    def is_writing(self) -> bool:
+        """Whether a write is under way: then upstream is not being read."""
+        return self.writing
 
     async def start(self) -> None:
         """Send the headers of an event stream."""
@@ -70,22 +75,24 @@ class ClientSide:
             If it has left.
         """
         assert self._stream is not None  # noqa: S101  # ``start`` comes first
-        self.blocked_since_s = self._loop.time()
+        self.writing = True
         try:
             await self._stream.write(data)
         except OSError as error:
             raise ClientGoneError from error
-        self.blocked_since_s = None
+        self.writes += 1
+        self.writing = False
 
     async def end(self) -> None:
         """End the stream."""
         assert self._stream is not None  # noqa: S101  # ``start`` comes first
-        self.blocked_since_s = self._loop.time()
+        self.writing = True
         try:
             await self._stream.write_eof()
         except OSError as error:
             raise ClientGoneError from error
-        self.blocked_since_s = None
+        self.writes += 1
+        self.writing = False
 
     def whole(
         self,

@@ -96,14 +96,24 @@ class TokenCounter:
                 self._increment(chunk)
         return self.tokens - before
 
-    def _cumulative(self, chunk: Chunk, count: int) -> None:
-        """Cumulative per choice, merged monotonically: a late small value changes nothing."""
+    def observe_total(self, count: int) -> int:
+        """Take a cumulative count of a stream of one choice in, as ``observe`` would."""
         self.source = TokenSource.USAGE
         if count:
             self._chunks += 1
+        grown = count - self.tokens
+        if grown <= 0:
+            return 0
+        self.tokens = count
+        return grown
+
+    def _cumulative(self, chunk: Chunk, count: int) -> None:
+        """Cumulative per choice, merged monotonically: a late small value changes nothing."""
         if not self._many:
-            self.tokens = max(self.tokens, count)
+            self.observe_total(count)
             return
+        self.source = TokenSource.USAGE
+        self._chunks += bool(count)
         for choice in chunk.choices():
             index = choice.get("index")
             if isinstance(index, int):

@@ -40,6 +40,7 @@ async def decode(work: Work) -> None:
             worker.url + work.request.endpoint.value,
             body,
             headers=work.leg_headers(rank=worker.rank),
+            paused=work.client.is_writing,
         ) as answer:
             await _check_status(work, worker, answer)
             if answer.status == 200:

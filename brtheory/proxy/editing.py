@@ -8,7 +8,7 @@ from typing import Any
 
 from brtheory.proxy.chunk import Chunk, ChunkKind
 from brtheory.proxy.json_bytes import ANY, cut_members, replace_member
-from brtheory.proxy.openai import ClientRequest, Injection
+from brtheory.proxy.openai import Injection
 from brtheory.proxy.sse import SseEvent, encode_event
 
 HIDDEN = "kv_transfer_params"
@@ -19,10 +19,8 @@ class StreamEditor:
 
     Parameters
     ----------
-    request
-        What the client asked for.
     injection
-        What was asked for in its name.
+        What was asked for in the client's name.
     prompt_details
         ``usage.prompt_tokens_details`` of the prefill answer, which tells the tokens really cached;
         None leaves decode's.
@@ -30,7 +28,6 @@ class StreamEditor:
 
     def __init__(
         self,
-        request: ClientRequest,
         injection: Injection,
         *,
         prompt_details: Any = None,
@@ -39,7 +36,11 @@ class StreamEditor:
         self._cut_usage = injection.continuous
         self._cut_ids = injection.token_ids
         self._details = None if prompt_details is None else json.dumps(prompt_details).encode()
-        self._usage_shown = request.usage_asked
+
+    @property
+    def quick(self) -> bool | None:
+        """Whether ``edit`` cuts the usage of a plain chunk, None where it does more to it."""
+        return None if self._cut_ids else self._cut_usage
 
     def edit(self, event: SseEvent, chunk: Chunk) -> bytes:
         """Bytes to forward for an event, empty where the client must not see it."""

@@ -7,11 +7,13 @@ truncation, told by an error event; an error event of the engine passes through.
 from collections.abc import Callable
 from enum import Enum
 
-from brtheory.proxy.chunk import Chunk, ChunkKind, read_chunk
+from brtheory.proxy.chunk import Chunk, ChunkKind, quick_usage, read_chunk
 from brtheory.proxy.continuation import Transcript, wants_recompute
 from brtheory.proxy.counting import TokenCounter
 from brtheory.proxy.faults import error_body
 from brtheory.proxy.sse import DONE, DONE_DATA, SseDecoder, SseEvent, encode_event
+
+FRAMING = len(b"data: \n\n")
 
 Take = Callable[[SseEvent, Chunk], bytes]
 """What to forward for a chunk: an editor's ``edit``, or an assembler that forwards nothing."""
@@ -44,6 +46,9 @@ class Translation:
     on_prompt
         Called once with the prompt's tokens, when the stream tells them.
 
+    quick
+        ``StreamEditor.quick``, for a stream of one choice; None looks at every chunk closely.
+
     Attributes
     ----------
     ending
@@ -61,6 +66,7 @@ class Translation:
         limit: int,
         transcript: Transcript | None = None,
         on_prompt: Callable[[int], None] | None = None,
+        quick: bool | None = None,
     ) -> None:
         self._take = take
         self._counter = counter
@@ -68,6 +74,7 @@ class Translation:
         self._decoder = SseDecoder(limit)
         self._transcript = transcript
         self._on_prompt = on_prompt
+        self._quick = None if transcript is not None else quick
         self.ending: Ending | None = None
         self.error: bytes | None = None
 
@@ -93,11 +100,13 @@ class Translation:
                 self.ending = Ending.DONE if self.error is None else Ending.ERROR
                 out.append(event.raw)
                 break
+            elif (plain := self._plain(event, event.data)) is not None:
+                out.append(plain)
             else:
                 out.append(self._translate(event, read_chunk(event.data)))
                 if self.ended():
                     break
-        return b"".join(out)
+        return out[0] if len(out) == 1 else b"".join(out)
 
     def finish(self) -> bytes:
         """Bytes to forward when upstream has closed: what makes the end unmistakable."""
@@ -111,6 +120,18 @@ class Translation:
             return DONE
         self.ending = Ending.TRUNCATED
         return interruption("the stream from the decode node ended early")
+
+    def _plain(self, event: SseEvent, data: bytes) -> bytes | None:
+        """The quick way for a plain chunk, None where a closer look is needed."""
+        if self._quick is None or self._on_prompt is not None:
+            return None
+        known = quick_usage(data)
+        if known is None or len(event.raw) != len(data) + FRAMING:
+            return None
+        grown = self._counter.observe_total(known[0])
+        if grown:
+            self._grow(grown)
+        return b"data: " + known[1] + b"\n\n" if self._quick else event.raw
 
     def _translate(self, event: SseEvent, chunk: Chunk) -> bytes:
         grown = self._counter.observe(chunk)

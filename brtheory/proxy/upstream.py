@@ -5,7 +5,7 @@ before any byte of an answer is tried once more on a fresh one. No total time li
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ import aiohttp
 from brtheory.errors import BrtheoryError
 from brtheory.proxy.settings import UpstreamSettings
 
+WATCH_S = 1.0
 READ_BUFFER = 1 << 16
 """Bytes buffered of a stream the client does not read: twice this, then reading pauses."""
 
@@ -38,6 +39,21 @@ class Reply:
     retry_after: str | None = None
 
 
+@dataclass
+class _Progress:
+    """How far a stream has come."""
+
+    paused: Callable[[], bool]
+    received: int
+    since_s: float
+
+    def moved(self, received: int, now_s: float) -> bool:
+        if received == self.received and not self.paused():
+            return False
+        self.received, self.since_s = received, now_s
+        return True
+
+
 class Upstream:
     """Client side of the proxy.
 
@@ -49,14 +65,19 @@ class Upstream:
 
     def __init__(self, settings: UpstreamSettings) -> None:
         self._settings = settings
+        self._loop = asyncio.get_running_loop()
         timeout = aiohttp.ClientTimeout(
-            total=None, connect=None, sock_connect=settings.connect_s, sock_read=settings.idle_s
+            total=None, connect=None, sock_connect=settings.connect_s, sock_read=None
         )
         self._pooled = self._session(timeout, keep=True)
         self._fresh = self._session(timeout, keep=False)
+        self._streams: dict[aiohttp.ClientResponse, _Progress] = {}
+        self._watcher = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
         """Close all connections."""
+        self._watcher.cancel()
+        await asyncio.gather(self._watcher, return_exceptions=True)
         await self._pooled.close()
         await self._fresh.close()
 
@@ -103,9 +124,17 @@ class Upstream:
 
     @asynccontextmanager
     async def stream(
-        self, url: str, body: bytes, *, headers: Mapping[str, str]
+        self,
+        url: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str],
+        paused: Callable[[], bool] = lambda: False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """POST and yield the answer once its status is known.
+
+        Reading an answer that falls silent for too long fails, unless ``paused`` says that it is
+        not being read just now.
 
         Raises
         ------
@@ -114,11 +143,29 @@ class Upstream:
         BrokenError
             If the connection broke before the status was known.
         """
-        answer = await self._open(url, body, headers)
+        try:
+            async with asyncio.timeout(self._settings.idle_s):
+                answer = await self._open(url, body, headers)
+        except TimeoutError as error:
+            raise BrokenError(_reason(error)) from error
+        self._streams[answer] = _Progress(paused, 0, self._loop.time())
         try:
             yield answer
         finally:
+            del self._streams[answer]
             answer.close() if not answer.content.at_eof() else answer.release()
+
+    async def _watch(self) -> None:
+        """Close streams that have been silent for too long; costs nothing per chunk."""
+        idle_s = self._settings.idle_s
+        while True:
+            await asyncio.sleep(min(WATCH_S, idle_s / 4))
+            now_s = self._loop.time()
+            for answer, progress in list(self._streams.items()):
+                if progress.moved(answer.content.total_bytes, now_s):
+                    continue
+                if now_s - progress.since_s > idle_s:
+                    answer.close()
 
     async def _open(
         self, url: str, body: bytes, headers: Mapping[str, str]

@@ -1,6 +1,7 @@
 """Laws of streams: counts equal the truth, what the client sees is what it asked for."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brtheory.proxy.assembly import Assembler
-from brtheory.proxy.chunk import ChunkKind, read_chunk
+from brtheory.proxy.chunk import ChunkKind, quick_usage, read_chunk
 from brtheory.proxy.counting import ChunkRatio, TokenCounter, TokenSource
 from brtheory.proxy.editing import StreamEditor
 from brtheory.proxy.openai import Endpoint, Injection, read_request
-from brtheory.proxy.sse import SseEvent, encode_event
+from brtheory.proxy.sse import DONE, SseEvent, encode_event
+from brtheory.proxy.translation import Ending, Translation
 
 SIZES = st.lists(st.integers(0, 5), min_size=1, max_size=12)
 """Tokens per chunk: 0 is a chunk whose text a parser has swallowed."""
@@ -127,7 +129,7 @@ def editor(options: dict[str, bool] | None, *, ids: bool = False, **kw: Any) -> 
     injection = Injection(
         usage=not request.usage_asked, continuous=not request.continuous_asked, token_ids=ids
     )
-    return StreamEditor(request, injection, **kw)
+    return StreamEditor(injection, **kw)
 
 
 def edit(with_editor: StreamEditor, document: dict[str, Any]) -> bytes:
@@ -183,6 +185,51 @@ def test_cached_tokens_are_those_of_the_prefill_node() -> None:
     seen = edit(editor({"include_usage": True}, prompt_details={"cached_tokens": 0}), document)
     document["usage"]["prompt_tokens_details"] = {"cached_tokens": 0}
     assert json.loads(seen.removeprefix(b"data: ")) == document
+
+
+@settings(deadline=None)
+@given(
+    sizes=SIZES,
+    cuts=st.lists(st.integers(0, 3000), max_size=8),
+    asked=st.sampled_from([None, {"include_usage": True, "continuous_usage_stats": True}]),
+    odd=st.lists(st.sampled_from([b": note\n\n", b'data: {"x":1}\n\n', b"data: [1]\r\n\r\n"])),
+)
+def test_the_quick_way_gives_the_bytes_counts_and_growth_of_the_close_look(
+    sizes: list[int], cuts: list[int], asked: dict[str, bool] | None, odd: list[bytes]
+) -> None:
+    documents = [*stream(sizes, usage=True), final(sum(sizes))]
+    raw = b"".join(encode_event(text(document)) for document in documents)
+    raw = b"".join(odd) + raw + b"".join(odd) + DONE
+    borders = sorted({0, *(cut for cut in cuts if cut < len(raw)), len(raw)})
+    seen = []
+    for quick in (True, False):
+        mine, grown = editor(asked), [0]
+        counter = TokenCounter(ChunkRatio())
+        translation = Translation(
+            mine.edit, counter, grow=grown.append, limit=10**6, quick=mine.quick if quick else None
+        )
+        out = b"".join(translation.feed(raw[a:b]) for a, b in pairwise(borders))
+        assert translation.ending is Ending.DONE
+        seen.append((out + translation.finish(), counter.tokens, counter.source, grown))
+    assert seen[0] == seen[1]
+    assert sum(seen[0][3]) == sum(sizes)
+
+
+@settings(deadline=None)
+@given(number=st.integers(0, 10**6), content=st.text(max_size=20), extra=st.booleans())
+def test_the_quick_look_agrees_with_the_close_one_wherever_it_answers(
+    number: int, content: str, extra: bool
+) -> None:
+    document = chunk(1, number, usage=True)
+    document["choices"][0]["delta"]["content"] = content + ',"usage":{'
+    if extra:
+        document["usage"]["details"] = {"cached": 1}
+    data = text(document)
+    quick, close = quick_usage(data), read_chunk(data)
+    assert (quick is None) == extra
+    if quick is not None:
+        assert quick == (close.completion_tokens, close.rest)
+        assert close.kind is ChunkKind.CHOICES
 
 
 # -- chunks and assembly -------------------------------------------------------------------------
