@@ -6,6 +6,7 @@ from itertools import pairwise, product
 from math import comb
 
 import sympy as sp
+import z3
 
 from brtheory.analysis.extremes import (
     expected_max_exponential,
