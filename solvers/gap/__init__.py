@@ -1,0 +1,1 @@
+"""How far routers are from the best anyone could have done, knowing everything."""

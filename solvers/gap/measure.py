@@ -1,0 +1,271 @@
+"""Gaps of routers on one instance, as intervals, and what each kind of decision costs.
+
+A gap is an interval unless optimality is proved: with value A of the router, incumbent and bound of
+the optimum, [(A - incumbent)/incumbent, (A - bound)/bound], beside the absolute one. Where the
+denominator is 0 the ratio is None. Two yardsticks:
+
+    same admissions   case A: the router's own admission steps, the best replicas
+    any admissions    case B: barrier time of every schedule that serves all requests
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from brtheory.offline.assignment import Assignment
+from brtheory.offline.instance import Instance
+from brtheory.routers.registry import RouterSpec, find_router
+from brtheory.simulation.replay import ordered_lengths, replay
+from brtheory.simulation.run import build_predictor
+from solvers.budget import Budget
+from solvers.certify import judged_value
+from solvers.facade import solve_problem
+from solvers.model import fewest_steps
+from solvers.objective import ObjectiveName
+from solvers.problem import FixedAdmissions, FreeAdmissions, admission_steps
+from solvers.result import SolveResult
+from solvers.routers import BF_IO_EXACT, EXACT_TICK
+
+FREE_REQUESTS = 12
+"""Case B is solved exactly up to so many requests; above, a bound that holds for all admissions."""
+MEMORY_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Distance of a value from an optimum that lies in [bound, incumbent].
+
+    Parameters
+    ----------
+    value
+        Objective of the policy.
+    incumbent
+        Objective of the best known assignment, at most ``value``; None if none is known.
+    bound
+        Lower bound on the optimum.
+    """
+
+    value: int
+    incumbent: int | None
+    bound: int
+
+    @property
+    def absolute(self) -> tuple[int | None, int]:
+        """(value - incumbent, value - bound)."""
+        return None if self.incumbent is None else self.value - self.incumbent, (
+            self.value - self.bound
+        )
+
+    @property
+    def relative(self) -> tuple[float | None, float | None]:
+        """The same over incumbent and bound; None where unknown or over 0."""
+        least, most = self.absolute
+        over_incumbent = least / self.incumbent if least is not None and self.incumbent else None
+        return over_incumbent, most / self.bound if self.bound > 0 else None
+
+    @property
+    def proved(self) -> bool:
+        """Whether the interval is a point."""
+        return self.incumbent == self.bound
+
+    def to_json(self) -> dict[str, object]:
+        """Interval ends as [least, most]."""
+        return {
+            "value": self.value,
+            "incumbent": self.incumbent,
+            "bound": self.bound,
+            "absolute": list(self.absolute),
+            "relative": list(self.relative),
+            "proved": self.proved,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RouterGap:
+    """One router on one instance.
+
+    Parameters
+    ----------
+    router
+        Name.
+    assignment
+        What it did.
+    imbalance, time
+        Gaps to the best replicas at its own admission steps (case A), in tokens and in the
+        integer unit of barrier time.
+    time_any
+        Gap of barrier time to the best schedule at all (case B).
+    """
+
+    router: str
+    assignment: Assignment
+    imbalance: Gap
+    time: Gap
+    time_any: Gap
+
+    def to_json(self) -> dict[str, object]:
+        """Without the assignment."""
+        return {
+            "router": self.router,
+            "same_admissions": {
+                "imbalance": self.imbalance.to_json(),
+                "barrier_time": self.time.to_json(),
+            },
+            "any_admissions": {"barrier_time": self.time_any.to_json()},
+        }
+
+
+def measure(
+    instance: Instance,
+    routers: Sequence[str],
+    *,
+    time_limit_s: float,
+    seed: int,
+    on_router: Callable[[int], None] = lambda _count: None,
+) -> list[RouterGap]:
+    """Replay routers on an instance and bound what each of them loses.
+
+    Parameters
+    ----------
+    instance
+        At least one request.
+    routers
+        Names; ``exact-tick`` and ``bf-io-exact`` included.
+    time_limit_s
+        For each solve.
+    seed
+        Of the routers that draw.
+    on_router
+        Called with 1 after each router.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown.
+    """
+    free = _solve_free(instance, time_limit_s)
+    replays = []
+    for name in routers:
+        assignment = _replay(instance, find_spec(name), seed)
+        replays.append((name, assignment, _solve_fixed(instance, assignment, time_limit_s)))
+        on_router(1)
+    times = [_value(instance, assignment, "time") for _, assignment, _ in replays]
+    best = min(_known(times, [fixed.incumbent for _, _, fixed in replays], free))
+    bound = max(_any_bound(instance), free.bound or 0 if free is not None else 0)
+    return [
+        RouterGap(
+            router=name,
+            assignment=assignment,
+            imbalance=_imbalance_gap(instance, assignment, fixed),
+            time=_gap(time, fixed),
+            time_any=Gap(time, best, min(bound, best)),
+        )
+        for (name, assignment, fixed), time in zip(replays, times, strict=True)
+    ]
+
+
+def placement_ratio(
+    instance: Instance, router: str, *, time_limit_s: float, seed: int
+) -> float | None:
+    """(value - incumbent)/incumbent of barrier time at the router's own admissions (case A)."""
+    assignment = _replay(instance, find_spec(router), seed)
+    fixed = _solve_fixed(instance, assignment, time_limit_s)
+    return _gap(_value(instance, assignment, "time"), fixed).relative[0]
+
+
+def decomposition(gaps: Sequence[RouterGap]) -> dict[str, object]:
+    """What each kind of decision costs in barrier time (integer unit); None where not measured.
+
+    placement: BR-0 against the best replicas at its own admissions. two_stage_rule: BR-0 against
+    the exact tick. online: the exact tick against the best schedule. perfect_prediction: what BR-H
+    with the oracle saves against BR-0.
+    """
+    by_name = {gap.router: gap for gap in gaps}
+    br0, exact, brh = (by_name.get(name) for name in ("br0", "exact-tick", "brh"))
+    return {
+        "placement": None if br0 is None else list(br0.time.absolute),
+        "two_stage_rule": None
+        if br0 is None or exact is None
+        else br0.time.value - exact.time.value,
+        "online": None if exact is None else list(exact.time_any.absolute),
+        "perfect_prediction": None
+        if br0 is None or brh is None
+        else br0.time.value - brh.time.value,
+    }
+
+
+def find_spec(name: str) -> RouterSpec:
+    """A router of this package or of the registry.
+
+    Raises
+    ------
+    InputError
+        If no router has this name.
+    """
+    own = {spec.name: spec for spec in (EXACT_TICK, BF_IO_EXACT)}
+    return own[name] if name in own else find_router(name)
+
+
+def _replay(instance: Instance, spec: RouterSpec, seed: int) -> Assignment:
+    router = spec.build(spec.params(), np.random.default_rng(seed))
+    outputs = ordered_lengths(instance).output_tokens
+    return replay(instance, router, predictor=build_predictor(spec, "oracle", outputs))
+
+
+def _value(instance: Instance, assignment: Assignment, objective: ObjectiveName) -> int:
+    return judged_value(FreeAdmissions(instance, objective), assignment)
+
+
+def _solve_fixed(instance: Instance, assignment: Assignment, time_limit_s: float) -> SolveResult:
+    problem = FixedAdmissions(instance, "time", admission_steps(assignment))
+    budget = Budget(time_limit_s, MEMORY_BYTES)
+    return solve_problem(problem, method="dp", budget=budget)
+
+
+def _solve_free(instance: Instance, time_limit_s: float) -> SolveResult | None:
+    if len(instance.requests) > FREE_REQUESTS:
+        return None
+    problem = FreeAdmissions(instance, "time")
+    return solve_problem(problem, method="cpsat", budget=Budget(time_limit_s))
+
+
+def _any_bound(instance: Instance) -> int:
+    """step*(fewest steps) + peak*ceil(W/G): no schedule is faster (conservation, T17)."""
+    problem = FreeAdmissions(instance, "time")
+    least_peaks = -(-instance.total_work // instance.replicas)
+    return problem.cost.step * fewest_steps(problem) + problem.cost.peak * least_peaks
+
+
+def _known(
+    times: Iterable[int], fixed: Iterable[int | None], free: SolveResult | None
+) -> list[int]:
+    candidates = [*times, *fixed, None if free is None else free.incumbent]
+    return [value for value in candidates if value is not None]
+
+
+def _gap(value: int, fixed: SolveResult) -> Gap:
+    incumbent = value if fixed.incumbent is None else min(value, fixed.incumbent)
+    return Gap(value, incumbent, fixed.bound if fixed.bound is not None else 0)
+
+
+def _imbalance_gap(instance: Instance, assignment: Assignment, fixed: SolveResult) -> Gap:
+    """Case A's optimum in the other unit: steps and W are fixed, so sum_peak gives both."""
+    value = _value(instance, assignment, "imbalance")
+    best = None if fixed.sum_peak is None else _imbalance(instance, fixed.sum_peak)
+    peaks = _value_to_peaks(fixed)
+    bound = 0 if peaks is None else max(0, _imbalance(instance, peaks))
+    return Gap(value, value if best is None else min(value, best), bound)
+
+
+def _value_to_peaks(fixed: SolveResult) -> int | None:
+    """Sum of M that the bound of barrier time stands for; None if peaks cost nothing."""
+    if fixed.optimal:
+        return fixed.sum_peak
+    if fixed.bound is None or fixed.steps is None or fixed.cost.peak == 0:
+        return None
+    return -(-(fixed.bound - fixed.cost.step * fixed.steps) // fixed.cost.peak)
+
+
+def _imbalance(instance: Instance, sum_peak: int) -> int:
+    return instance.replicas * sum_peak - instance.total_work
