@@ -28,6 +28,9 @@ class InputError(BrtheoryError):
         self.expected = expected
         self.got = got
 
+    def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, object]]:
+        return type(self), (self.where, self.expected, self.got)
+
 
 class InfeasibleError(BrtheoryError):
     """A well-formed problem that has no solution; the message names the request and the limit."""
@@ -38,4 +41,8 @@ class MissingExtraError(BrtheoryError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional package: pip install 'brtheory[{extra}]'")
+        self.what = what
         self.extra = extra
+
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
+        return type(self), (self.what, self.extra)

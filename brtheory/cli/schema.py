@@ -14,6 +14,7 @@ from brtheory.offline.evaluate import EvaluationDocument
 from brtheory.offline.instance import InstanceDocument
 from brtheory.routers.tick_document import TickAnswerDocument, TickDocument
 from brtheory.simulation.metrics import RunMetricsDocument
+from brtheory.study.results import StudyDocument
 from brtheory.traces.describe import DescriptionDocument
 
 CONTRACTS: dict[str, type[BaseModel]] = {
@@ -24,6 +25,7 @@ CONTRACTS: dict[str, type[BaseModel]] = {
     "tick-answer": TickAnswerDocument,
     "simulate": RunMetricsDocument,
     "trace-describe": DescriptionDocument,
+    "study": StudyDocument,
 }
 
 
