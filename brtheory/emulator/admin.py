@@ -57,8 +57,9 @@ class Admin:
 
     async def add_fault(self, request: web.Request) -> web.Response:
         """POST: enter a rule."""
+        text = (await request.read()).decode(errors="replace")
         try:
-            rule = parse_fault(await request.text(), name="fault")
+            rule = parse_fault(text, name="fault")
         except InputError as error:
             return web.json_response({"error": str(error)}, status=400)
         return web.json_response({"number": self.deployment.faults.add(rule)})

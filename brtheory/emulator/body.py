@@ -19,6 +19,10 @@ DEFAULT_TEXT_TOKENS = 16
 KEY_BYTES = 16
 """Leading bytes of a prompt that decide the words of its answer."""
 MOST_CHOICES = 128
+MOST_LOGPROBS = 20
+MOST_SEQUENCES = 1024
+"""Answers of one request: prompts times choices."""
+MOST_STOPS = 64
 
 
 class _StreamOptions(BaseModel):
@@ -44,7 +48,7 @@ class _Body(BaseModel):
     stream_options: _StreamOptions | None = None
     return_token_ids: bool | None = None
     logprobs: bool | int | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=20)
+    top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     add_generation_prompt: bool = True
@@ -88,6 +92,8 @@ def parse_call(
         _sized(prompt, forced_prompt)
         for prompt in ((_chat_prompt(body),) if chat else _text_prompts(body))
     )
+    if len(prompts) * body.n > MOST_SEQUENCES:
+        raise ApiError(400, f"prompts times n: at most {MOST_SEQUENCES} expected", param="n")
     return Call(
         chat=chat,
         prompts=prompts,
@@ -144,6 +150,9 @@ def _check_options(body: _Body) -> None:
             f"min_tokens must be less than or equal to max_tokens={limit}, got {body.min_tokens}.",
             param="min_tokens",
         )
+    # A flag in a chat, a number of alternatives in a text; True is 1.
+    if not 0 <= (body.logprobs or 0) <= MOST_LOGPROBS:
+        raise ApiError(400, f"logprobs: 0 to {MOST_LOGPROBS} expected", param="logprobs")
     if body.top_logprobs and not body.logprobs:
         raise ApiError(
             400, "when using `top_logprobs`, `logprobs` must be set to true.", param="top_logprobs"
@@ -226,6 +235,8 @@ def _limit(body: _Body, prompt: Prompt, *, chat: bool, limits: Limits) -> int:
 
 def _stops(body: _Body) -> tuple[str, ...]:
     stops = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
+    if len(stops) > MOST_STOPS:
+        raise ApiError(400, f"stop: at most {MOST_STOPS} strings expected", param="stop")
     if "" in stops:
         raise ApiError(400, "stop cannot contain an empty string.", param="stop")
     return stops

@@ -236,6 +236,8 @@ def test_odd_rules_and_names_are_refused_in_one_line():
         admin = bench.url("admin")
         async with bench.client.post(admin + "/emulator/faults", data=b'{"kind": "no"}') as answer:
             rule = answer.status, await answer.json()
+        async with bench.client.post(admin + "/emulator/faults", data=b"\xff\xfe") as answer:
+            assert answer.status == 400
         async with bench.client.post(admin + "/emulator/kill/decode-9") as answer:
             name = answer.status, await answer.json()
         await bench.fault("stall")
