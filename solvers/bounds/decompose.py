@@ -28,8 +28,10 @@ Clock = Callable[[], float]
 Progress = Callable[[str, int, int], None]
 """Called with the phase (``scan`` or ``prove``), windows done in it, and windows in all."""
 
-SCAN_SHARE = 0.35
+SCAN_SHARE = 0.4
 """Share of a time limit that goes into choosing windows."""
+STARVED_SHARE = 0.1
+"""Share of scanned windows that may run out of time before the scan is worth nothing."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,9 @@ class Effort:
 
     lengths: tuple[int, ...] = (6, 8, 10, 12)
     stride: int = 2
-    scan_solved: int = 60
+    scan_solved: int = 40
     most_solved: int = 3000
-    most_leaves: int = 120_000
+    most_leaves: int = 150_000
     time_limit_s: float | None = None
     workers: int = 1
 
@@ -148,6 +150,12 @@ def _choose(
     candidates = candidate_windows(cuts, lengths=effort.lengths, stride=effort.stride)
     spans = [span for ending in candidates for span in ending]
     proofs = _prove_all(job, spans, phase="scan", on_progress=on_progress)
+    starved = sum(
+        not proof.complete and proof.solved < effort.scan_solved for proof in proofs.values()
+    )
+    if starved > STARVED_SHARE * len(spans):
+        # Windows that had no time say nothing about where to cut.
+        return even_windows(cuts, events=sorted(effort.lengths)[len(effort.lengths) // 2])
     return best_cover(candidates, {span: proof.bound for span, proof in proofs.items()})
 
 

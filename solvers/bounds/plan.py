@@ -34,8 +34,8 @@ def candidate_windows(
     result = []
     for end in borders[1:]:
         starts = {max(0, end - length) for length in lengths} & allowed
-        # The short windows keep every border within reach whatever the lengths.
-        starts.add(borders[borders.index(end) - 1])
+        # A border that no length reaches (the last, often) is reached from the one before.
+        starts = starts or {borders[borders.index(end) - 1]}
         result.append([(cuts[start], cuts[end]) for start in sorted(starts)])
     return result
 
