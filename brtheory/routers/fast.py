@@ -172,10 +172,13 @@ class FastWindow:
         return decisions
 
     def _learn(self, arrays: TickArrays, decisions: Decisions) -> None:
-        for position in decisions.positions:
-            ready_s = 0.0 if arrays.ready_s is None else float(arrays.ready_s[position])
-            prompt = int(arrays.prompt_tokens[position])
-            self.reference.statistics.add(prompt, arrays.now_s - ready_s)
+        positions = list(decisions.positions)
+        prompts = arrays.prompt_tokens[positions].tolist()
+        if arrays.ready_s is None:
+            waits = [0.0] * len(positions)
+        else:
+            waits = (arrays.now_s - arrays.ready_s[positions]).tolist()
+        self.reference.statistics.add_all(list(zip(prompts, waits, strict=True)))
 
 
 def _compiled() -> Any:

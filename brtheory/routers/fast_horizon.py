@@ -13,6 +13,7 @@ from brtheory.routers.fast_horizon_kernels import (
     RETIRE,
     apply_changes,
     make_horizon,
+    update,
 )
 
 Change = tuple[int, int, int, int, int]
@@ -78,6 +79,32 @@ class CompiledHorizonState:
         """Make changes, each from one of the methods below, in the order they were asked for."""
         if changes:
             apply_changes(self._state, np.array(changes, dtype=np.int64))
+
+    def update(self, admitted: IntArray, retired: IntArray, *, steps: int = 1) -> None:
+        """Admit, retire and advance from arrays, for callers that number their slots themselves.
+
+        Not to be mixed with the calls by request id.
+
+        Parameters
+        ----------
+        admitted
+            Shape (k, 4), int64: slot (0 <= slot < ``slots``), replica, tokens now, finish.
+        retired
+            Shape (m,), int64: slots.
+        steps
+            Decode steps to move on by afterwards, >= 0.
+
+        Raises
+        ------
+        InputError
+            If a slot to admit to is taken or one to retire from is empty; what comes before it
+            in the arrays is done.
+        """
+        answer = update(self._state, admitted, retired, steps)
+        if answer < 0:
+            raise InputError(f"admitted[{-1 - answer}]", "a free slot", admitted[-1 - answer, 0])
+        if answer > 0:
+            raise InputError(f"retired[{answer - 1}]", "a slot in use", retired[answer - 1])
 
     def admission(self, request_id: int, replica: int, *, tokens: int, finish: int) -> Change:
         """The change ``admit`` makes; ``tokens`` are those at the step it is applied.

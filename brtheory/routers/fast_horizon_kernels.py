@@ -83,6 +83,25 @@ def apply_changes(state: Horizon, changes: IntArray) -> None:
             move_on(state, slot)
 
 
+@entry_kernel
+def update(state: Horizon, admitted: IntArray, retired: IntArray, steps: int) -> int:
+    """Admit rows (slot, replica, tokens now, finish), retire slots, advance: one call a tick.
+
+    Returns 0, or -1 - i if admission i finds its slot taken, or 1 + i if retirement i finds its
+    slot empty; nothing after that is done.
+    """
+    for i in range(len(admitted)):
+        if state.place[admitted[i, 0]] != ABSENT:
+            return -1 - i
+        put_in(state, admitted[i, 0], admitted[i, 1], admitted[i, 2], admitted[i, 3])
+    for i in range(len(retired)):
+        if state.place[retired[i]] == ABSENT:
+            return 1 + i
+        take_out(state, retired[i])
+    move_on(state, steps)
+    return 0
+
+
 @kernel
 def put_in(state: Horizon, slot: int, replica: int, tokens: int, finish: int) -> None:
     """Add a request that weighs ``tokens`` now and is predicted to leave at ``finish``."""
@@ -153,10 +172,10 @@ def _put(state: Horizon, slot: int) -> None:
 @kernel
 def _spread(state: Horizon, slot: int, first: int, end: int, sign: int) -> None:
     """Add ``sign`` times the request's weight to the columns of steps ``first`` .. ``end`` - 1."""
-    columns, origin, g = state.columns, state.clock[1], state.replica[slot]
-    weight = state.tokens_at_zero[slot]
-    for step in range(first, end):
-        columns[g, step - origin] += sign * (weight + step)
+    origin, weight = state.clock[1], state.tokens_at_zero[slot] + first
+    row = state.columns[state.replica[slot], first - origin : max(first, end) - origin]
+    for h in range(len(row)):
+        row[h] += sign * (weight + h)
 
 
 @kernel

@@ -190,8 +190,9 @@ def raise_envelope(loads: Loads, start: int) -> None:
     envelope, columns, width = loads.envelope, loads.columns, len(loads.envelope)
     envelope[:] = 0
     for g in range(len(loads.cap)):
+        row = columns[g, start : start + width]
         for h in range(width):
-            envelope[h] = max(envelope[h], columns[g, start + h])
+            envelope[h] = max(envelope[h], row[h])
 
 
 @kernel
@@ -200,8 +201,10 @@ def focus(loads: Loads, start: int, replica: int) -> int:
     width = len(loads.envelope)
     margins, envelope, columns = loads.margins, loads.envelope, loads.columns
     added, lowest = loads.added[replica], INT64_MAX
+    # A view of the row from column 0 on: an index that may be negative would not be vectorised.
+    row = columns[replica, start : start + width]
     for h in range(width):
-        margins[h] = envelope[h] - columns[replica, start + h] - added
+        margins[h] = envelope[h] - row[h] - added
     for h in range(width):
         lowest = min(lowest, margins[h])
     return lowest
@@ -316,9 +319,10 @@ def _occupy(pool: Pool, loads: Loads, replica: int, position: int) -> None:
 @kernel
 def _raise(loads: Loads, start: int, replica: int) -> None:
     width = len(loads.envelope)
-    envelope, columns, added = loads.envelope, loads.columns, loads.added[replica]
+    envelope, added = loads.envelope, loads.added[replica]
+    row = loads.columns[replica, start : start + width]
     for h in range(width):
-        envelope[h] = max(envelope[h], columns[replica, start + h] + added)
+        envelope[h] = max(envelope[h], row[h] + added)
 
 
 @kernel

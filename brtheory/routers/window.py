@@ -27,6 +27,8 @@ from brtheory.routers.params import WindowParams
 
 LARGEST_BONUS = 2.0**62
 """floor(lambda*wait) is held within this, which keeps the key within 64 bits."""
+SORT_ANEW = 64
+"""From this many new waits on, sorting all is faster than inserting each."""
 
 
 class WaitStatistics:
@@ -53,6 +55,18 @@ class WaitStatistics:
         self._recent.append((prompt_tokens, wait_s))
         self._prompt_tokens += prompt_tokens
         insort(self._ordered, wait_s)
+
+    def add_all(self, admitted: Sequence[tuple[int, float]]) -> None:
+        """Remember admitted requests (prompt, wait) in order, as ``add`` one by one would."""
+        if len(admitted) < SORT_ANEW:
+            for prompt_tokens, wait_s in admitted:
+                self.add(prompt_tokens, wait_s)
+            return
+        self._recent.extend(admitted)
+        while len(self._recent) > self._memory:
+            self._recent.popleft()
+        self._ordered = sorted(wait for _, wait in self._recent)
+        self._prompt_tokens = sum(prompt for prompt, _ in self._recent)
 
     @property
     def median_wait_s(self) -> float:
@@ -98,8 +112,9 @@ class Window:
         check_window_limit(state.loads, [r.prompt_tokens for r in state.pool], self.params)
         ledger, pool = TickLedger(state), list(state.pool)
         admitted = list(self._decide(ledger, pool, state.now_s))
-        for request, _ in admitted:
-            self.statistics.add(request.prompt_tokens, state.now_s - request.ready_s)
+        self.statistics.add_all(
+            [(request.prompt_tokens, state.now_s - request.ready_s) for request, _ in admitted]
+        )
         return [Admission(request.id, replica) for request, replica in admitted]
 
     def wait_weight(self) -> float:

@@ -12,6 +12,7 @@ The pool is refilled to its size before every tick, so that ticks of one scene a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal, Protocol
 
 import numpy as np
@@ -89,15 +90,14 @@ class Projection(Protocol):
     def start(self) -> int:
         """As ``HorizonState``."""
 
-    def update(self, admitted: Sequence[tuple[int, int, int, int]], ended: Sequence[int]) -> None:
-        """Take in the last tick's admissions (id, replica, tokens, finish) and this step's ends."""
+    def update(self, admitted: IntArray, retired: IntArray, *, steps: int = 1) -> None:
+        """Take in admissions (slot, replica, tokens, finish) and ends by slot, then a step."""
 
 
-class ReferenceProjection:
-    """The numpy ``HorizonState``."""
+class NumpyProjection:
+    """The numpy ``HorizonState``; slots serve as ids."""
 
-    def __init__(self, *, replicas: int, horizon: int, slots: int) -> None:
-        del slots
+    def __init__(self, *, replicas: int, horizon: int) -> None:
         self._state = HorizonState(replicas=replicas, horizon=horizon)
 
     @property
@@ -110,45 +110,25 @@ class ReferenceProjection:
         """Its first column."""
         return self._state.start
 
-    def update(self, admitted: Sequence[tuple[int, int, int, int]], ended: Sequence[int]) -> None:
-        """Admit, retire, advance by one step."""
-        for request, replica, tokens, finish in admitted:
-            self._state.admit(request, replica, tokens=tokens, finish=finish)
-        for request in ended:
-            self._state.retire(request)
-        self._state.advance(1)
+    def update(self, admitted: IntArray, retired: IntArray, *, steps: int = 1) -> None:
+        """Admit, retire, advance."""
+        for slot, replica, tokens, finish in admitted.tolist():
+            self._state.admit(slot, replica, tokens=tokens, finish=finish)
+        for slot in retired.tolist():
+            self._state.retire(slot)
+        self._state.advance(steps)
 
 
-class CompiledProjection:
-    """The compiled horizon state, all changes in one call."""
-
-    def __init__(self, *, replicas: int, horizon: int, slots: int) -> None:
-        from brtheory.routers.fast_horizon import (  # noqa: PLC0415  # loads numba
-            CompiledHorizonState,
-        )
-
-        self._state = CompiledHorizonState(replicas=replicas, horizon=horizon, slots=slots)
-
-    @property
-    def columns(self) -> IntArray:
-        """Buffer of the window."""
-        return self._state.columns
-
-    @property
-    def start(self) -> int:
-        """Its first column."""
-        return self._state.start
-
-    def update(self, admitted: Sequence[tuple[int, int, int, int]], ended: Sequence[int]) -> None:
-        """Admit, retire, advance by one step."""
-        state = self._state
-        changes = [
-            state.admission(request, replica, tokens=tokens, finish=finish)
-            for request, replica, tokens, finish in admitted
-        ]
-        changes += [state.retirement(request) for request in ended]
-        changes.append(state.passage(1))
-        state.apply(changes)
+def make_projection(case: TickCase, engine: Engine) -> Projection:
+    """The compiled projection for ``compiled``, else numpy's."""
+    if engine != "compiled":
+        return NumpyProjection(replicas=case.replicas, horizon=case.horizon)
+    # Imported here because numba takes its time to load.
+    module = import_module("brtheory.routers.fast_horizon")
+    compiled: Projection = module.CompiledHorizonState(
+        replicas=case.replicas, horizon=case.horizon, slots=case.replicas * SLOTS
+    )
+    return compiled
 
 
 class Scene:
@@ -169,36 +149,33 @@ class Scene:
         self._rng = rng
         trace = generate_workload("proprietary-surrogate", requests=LENGTHS)
         self._prompts, self._outputs = trace.prompt_tokens, trace.output_tokens
-        kind = CompiledProjection if engine == "compiled" else ReferenceProjection
-        self._projection: Projection = kind(
-            replicas=case.replicas, horizon=case.horizon, slots=case.replicas * SLOTS
-        )
+        self._projection = make_projection(case, engine)
         self._step = 0
-        self._next_id = 0
-        self._running: list[tuple[int, int]] = []
+        places = case.replicas * SLOTS
+        self._replica: IntArray = np.zeros(places, dtype=np.int64)
+        self._running: list[int] = []
+        self._vacant = list(range(places - 1, -1, -1))
         self._free: IntArray = np.full(case.replicas, SLOTS, dtype=np.int64)
         self._draws: IntArray = self._draw(case.waiting)
         self._waits = np.sort(rng.exponential(1.0, case.waiting))[::-1].copy()
-        self._admitted: list[tuple[int, int, int, int]] = []
+        self._admitted: IntArray = np.empty((0, 4), dtype=np.int64)
         if case.severity != "cold":
             self._fill()
 
-    def prepare(self) -> list[int]:
-        """Choose the requests that end with this step; not part of a tick's time."""
-        if self.case.severity == "cold":
-            self._admitted = []
-            return []
+    def prepare(self) -> IntArray:
+        """Choose the slots whose requests end with this step; not part of a tick's time."""
         ended = []
         for _ in range(self.case.ending):
             place = int(self._rng.integers(len(self._running)))
             self._running[place], self._running[-1] = self._running[-1], self._running[place]
-            request, replica = self._running.pop()
-            self._free[replica] += 1
-            ended.append(request)
-        return ended
+            slot = self._running.pop()
+            self._free[self._replica[slot]] += 1
+            ended.append(slot)
+        self._vacant.extend(ended)
+        return np.array(ended, dtype=np.int64)
 
-    def update(self, ended: Sequence[int]) -> None:
-        """The horizon update of a tick: last admissions, endings, one step."""
+    def update(self, ended: IntArray) -> None:
+        """The horizon update of a tick: last admissions, ends, one step."""
         self._projection.update(self._admitted, ended)
 
     def arrays(self) -> TickArrays:
@@ -217,31 +194,32 @@ class Scene:
         self._step += 1
         if self.case.severity == "cold":
             return
-        self._admitted = []
-        for position, replica in zip(positions, replicas, strict=True):
-            draw = int(self._draws[position])
-            self._admit(draw, replica, age=0)
-            self._free[replica] -= 1
+        draws = self._draws[list(positions)].tolist()
+        rows = [self._admit(d, g, age=0) for d, g in zip(draws, replicas, strict=True)]
+        self._admitted = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        np.subtract.at(self._free, list(replicas), 1)
         self._draws = np.concatenate(
             (np.delete(self._draws, list(positions)), self._draw(len(positions)))
         )
 
     def _fill(self) -> None:
-        for replica in range(self.case.replicas):
-            for draw in self._draw(SLOTS).tolist():
-                self._admit(draw, replica, age=int(self._rng.integers(self._outputs[draw])))
+        rows = [
+            self._admit(draw, replica, age=int(self._rng.integers(self._outputs[draw])))
+            for replica in range(self.case.replicas)
+            for draw in self._draw(SLOTS).tolist()
+        ]
         self._free[:] = 0
-        self._projection.update(self._admitted, [])
-        self._admitted = []
+        nothing = np.empty(0, dtype=np.int64)
+        self._projection.update(np.array(rows, dtype=np.int64), nothing, steps=0)
 
-    def _admit(self, draw: int, replica: int, *, age: int) -> None:
-        """The oracle's prediction: an end inside the horizon is known."""
+    def _admit(self, draw: int, replica: int, *, age: int) -> tuple[int, int, int, int]:
+        """A row of the next update; the oracle sees an end inside the horizon."""
         left = int(self._outputs[draw]) - age
         finish = self._step + left if left < self.case.horizon else int(NEVER)
-        tokens = int(self._prompts[draw]) + age
-        self._admitted.append((self._next_id, replica, tokens, finish))
-        self._running.append((self._next_id, replica))
-        self._next_id += 1
+        slot = self._vacant.pop()
+        self._replica[slot] = replica
+        self._running.append(slot)
+        return slot, replica, int(self._prompts[draw]) + age, finish
 
     def _draw(self, count: int) -> IntArray:
         return self._rng.integers(LENGTHS, size=count)

@@ -9,7 +9,7 @@ from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
 from brtheory.errors import InputError
 from brtheory.routers.params import WindowParams, params_from_text
-from brtheory.routers.window import WaitStatistics, Window, wait_bonus
+from brtheory.routers.window import SORT_ANEW, WaitStatistics, Window, wait_bonus
 
 
 def bound(state, **params):
@@ -95,6 +95,22 @@ def test_statistics_are_those_of_the_last_admitted_requests(waits, memory):
     prompts = list(range(1, len(waits) + 1))[-memory:]
     expected = np.mean(prompts) / median if median > 0 else 0.0
     assert statistics.tokens_per_s == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("memory", [7, 100, 1000])
+@pytest.mark.parametrize("count", [3, SORT_ANEW, 3 * SORT_ANEW])
+def test_many_requests_at_once_are_remembered_as_one_by_one(memory, count):
+    rng = np.random.default_rng(count)
+    together, alone = WaitStatistics(memory), WaitStatistics(memory)
+    for _ in range(4):
+        batch = list(
+            zip(rng.integers(1, 99, count).tolist(), rng.random(count).tolist(), strict=True)
+        )
+        together.add_all(batch)
+        for prompt, wait in batch:
+            alone.add(prompt, wait)
+        assert together.median_wait_s == alone.median_wait_s
+        assert together.tokens_per_s == alone.tokens_per_s
 
 
 @pytest.mark.parametrize(
