@@ -6,7 +6,6 @@ from itertools import pairwise, product
 from math import comb
 
 import sympy as sp
-import z3
 
 from brtheory.analysis.extremes import (
     expected_max_exponential,
@@ -171,13 +170,13 @@ def _n4_regions() -> Iterator[Obligation]:
 
 
 def _n4_goals() -> Iterator[Goal]:
-    power, chance = reals("p F")
-    first, second, third = power, power * chance, power * chance * chance
+    power, chance, rise, rest = reals("p F q r")
     yield Goal(
-        z3.And(first - second >= 0, first - 2 * second + third >= 0),
-        [power >= 0, power <= 1, chance >= 0, chance <= 1],
-        "at each point, p = F^G",
+        power * rest >= 0, [power >= 0, rest >= 0], "p = F^G times r = 1 - F: the difference"
     )
+    yield Goal(rise * rest >= 0, [rise >= 0, rest >= 0], "and once more: minus the second one")
+    bend = power - 2 * (power * chance) + power * chance * chance
+    yield Goal(bend == power * (1 - chance) * (1 - chance), (), "which is that second difference")
 
 
 def _n4_holds(law: str, count: int) -> bool:

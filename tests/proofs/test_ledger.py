@@ -1,0 +1,133 @@
+"""The ledger: what ran, what did not run here, and how it is written down."""
+
+import json
+from pathlib import Path
+
+import pytest
+import z3
+from typer.testing import CliRunner
+
+from brtheory.cli.main import app
+from brtheory.errors import InputError
+from proofs import cli
+from proofs.layers.search import exhaustive
+from proofs.layers.smt import Goal, smt
+from proofs.ledger import layer_count, recorded, run
+from proofs.register import STATEMENTS
+from proofs.report import to_html, to_json, to_markdown, write_ledger
+from proofs.statement import NOT_RUN_HERE, Statement, Verdict
+
+X = z3.Real("x")
+SLOW = exhaustive("slow", lambda: ((1,),), lambda x: x == 1, quick=False)
+FAST = smt("fast", lambda: [Goal(X + 1 > X, (), "a | b")])
+FALSE = exhaustive("planted", lambda: ((1,),), lambda x: x == 2)
+
+
+def _statement(*layers, expected=Verdict.PROVED, claim="x | <y>") -> Statement:
+    return Statement("Z1", "A title", claim, r"x \le y", "here", layers, expected=expected)
+
+
+def test_a_full_run_runs_every_layer_and_tells_of_each():
+    told = []
+    statements = [_statement(FAST, SLOW)]
+    rows = run(statements, on_layer=lambda name, layer: told.append((name, layer.scope)))
+    assert [row.verdict for row in rows] == [Verdict.PROVED]
+    assert told == [("Z1", "fast"), ("Z1", "slow")]
+    assert layer_count(statements) == len(told)
+
+
+def test_a_quick_run_leaves_layers_out_and_never_passes_them():
+    (row,) = run([_statement(FAST, SLOW)], quick=True)
+    assert row.verdict is Verdict.OPEN
+    assert row.layers[1].summary == f"search {NOT_RUN_HERE}"
+    assert row.layers[1].outcome is None
+    assert row.as_expected
+
+
+def test_a_quick_run_shows_the_last_recorded_verdict_and_its_date():
+    statement = _statement(FAST, SLOW)
+    record = recorded(run([statement]), {}, date="2026-02-03")
+    (row,) = run([statement], quick=True, record=record)
+    assert row.verdict is Verdict.PROVED
+    assert row.layers[1].summary == "search not run here (checked on 2026-02-03)"
+
+
+def test_a_record_of_another_claim_is_not_used():
+    record = recorded(run([_statement(FAST, SLOW)]), {}, date="2026-02-03")
+    (row,) = run([_statement(FAST, SLOW, claim="bolder")], quick=True, record=record)
+    assert row.layers[1].verdict is None
+
+
+def test_a_quick_run_records_nothing():
+    rows = run([_statement(FAST, SLOW)], quick=True)
+    assert recorded(rows, {}, date="2026-02-03") == {}
+
+
+def test_a_layer_that_disagrees_is_a_surprise():
+    (row,) = run([_statement(FAST, FALSE)])
+    assert row.verdict is Verdict.REFUTED
+    assert [layer.scope for layer in row.surprises] == ["planted"]
+    (row,) = run([_statement(FAST, expected=Verdict.REFUTED)])
+    assert not row.as_expected
+
+
+def test_the_json_says_what_was_run():
+    (row,) = json.loads(to_json(run([_statement(FAST, SLOW)], quick=True)))
+    assert (row["id"], row["claim"], row["verdict"]) == ("Z1", "x | <y>", "open")
+    assert [layer["status"] for layer in row["layers"]] == ["run", NOT_RUN_HERE]
+    assert row["layers"][1]["seconds"] is None
+    assert row["seconds"] >= 0
+
+
+def test_the_pages_escape_what_their_format_needs():
+    rows = run([_statement(FAST)])
+    assert "x \\| <y>" in to_markdown(rows, date="2026-02-03")
+    page = to_html(rows, date="2026-02-03")
+    assert "x | &lt;y&gt;" in page
+    assert "1 statements; 1 proved. Run on 2026-02-03." in page
+
+
+def test_the_ledger_is_written_with_the_solvers_inputs(tmp_path: Path):
+    paths = write_ledger(run([_statement(FAST)]), tmp_path, date="2026-02-03")
+    assert {path.relative_to(tmp_path).as_posix() for path in paths} == {
+        "ledger.json",
+        "ledger.md",
+        "ledger.html",
+        "smt2/Z1/a___b.smt2",
+    }
+    assert "(check-sat)" in (tmp_path / "smt2/Z1/a___b.smt2").read_text()
+
+
+def test_the_command_explains_one_statement(tmp_path: Path):
+    result = CliRunner().invoke(app, ["prove", "t3", "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "Break-even" in result.output
+    assert "f_score" in result.output
+    assert (tmp_path / "ledger.json").exists()
+
+
+def test_the_command_prints_json_rows():
+    result = CliRunner().invoke(app, ["prove", "T9", "--quick", "--json"])
+    (row,) = json.loads(result.stdout)
+    assert (row["id"], row["verdict"]) == ("T9", "proved")
+
+
+def test_the_command_fails_where_a_layer_disagrees(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("proofs.register.STATEMENTS", (_statement(FALSE),))
+    result = CliRunner().invoke(app, ["prove"])
+    assert result.exit_code == 1
+    assert "counterexample" in result.output
+
+
+def test_an_unknown_statement_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match=r"T1, .*got 'T99'"):
+        cli.prove(id="T99")
+
+
+def test_a_quick_run_cannot_be_the_record():
+    with pytest.raises(InputError, match="without --quick"):
+        cli.prove(quick=True, record=True)
+
+
+def test_the_register_is_what_the_command_runs():
+    assert len(STATEMENTS) >= 37 + 14
