@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,9 @@ from solvers.bounds.search import SearchLimits
 
 SEARCH_SHARE = 0.25
 """Share of the time limit that local search may take."""
-PERCENT = 1000
+PROPOSALS = 4000
+"""Proposals of annealing per request, where numba makes them cheap."""
+PER_MILLE = 1000
 
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", min=1.0, help="Seconds for both bounds together.")
@@ -66,7 +69,10 @@ def bound(
             read_assignment(assignment),
             rng=np.random.default_rng(seed),
             effort=effort,
-            search=SearchLimits(time_limit_s=SEARCH_SHARE * time_limit),
+            search=SearchLimits(
+                time_limit_s=SEARCH_SHARE * time_limit,
+                proposals_per_request=PROPOSALS if find_spec("numba") else 0,
+            ),
             on_progress=on_progress,
         )
     if certificate is not None:
@@ -82,12 +88,12 @@ def bound(
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """A bar in per mille of each phase, since the number of windows is known only on the way."""
-    with progress_bar("windows", total=2 * PERCENT) as advance:
+    with progress_bar("windows", total=2 * PER_MILLE) as advance:
         shown = 0
 
         def on_progress(phase: str, done: int, total: int) -> None:
             nonlocal shown
-            position = PERCENT * done // total + (PERCENT if phase == "prove" else 0)
+            position = PER_MILLE * done // total + (PER_MILLE if phase == "prove" else 0)
             advance(position - shown)
             shown = position
 

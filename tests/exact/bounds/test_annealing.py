@@ -1,0 +1,95 @@
+"""Annealing: compiled and plain text decide alike, limits hold, loads stay what they are."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brtheory.offline.assignment import Placement
+from brtheory.offline.evaluate import evaluate
+from brtheory.offline.generate import random_instance
+from solvers.bounds.annealing import NOBODY, _anneal, anneal, draw_proposals
+from solvers.bounds.loads import assignment_of, loads_of
+from solvers.bounds.search import SearchLimits, improve
+
+
+def drawn(seed, *, slots, requests=12, headroom=None):
+    """An instance with a start that ignores limits: everything on replica id mod 3."""
+    instance = random_instance(
+        np.random.default_rng(seed),
+        requests=requests,
+        replicas=3,
+        slots=slots,
+        kv_headroom=headroom,
+    )
+    return instance, tuple(Placement(r.id, r.id % 3, r.ready) for r in instance.requests)
+
+
+def proposals_for(seed, *, batch=400):
+    rng = np.random.default_rng(seed)
+    return draw_proposals(rng, batch=batch, requests=12, replicas=3, reach=12, temperature=30.0)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10**6), slots=st.integers(3, 12))
+def test_compiled_and_plain_loops_decide_alike(seed, slots):
+    instance, start = drawn(seed, slots=slots)
+    plain, fast = loads_of(instance, start), loads_of(instance, start)
+    proposals = proposals_for(seed)
+    accepted = _anneal(
+        (plain.sums, plain.tops, plain.active),
+        (plain.lengths, plain.middles, plain.lasts),
+        (plain.first, plain.last, plain.at_zero, plain.replica),
+        (proposals.request, proposals.partner, proposals.target, proposals.patience),
+        (slots, math.inf),
+    )
+    assert anneal(fast, proposals, slots=slots, capacity=math.inf) == accepted
+    assert (fast.replica == plain.replica).all()
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6), headroom=st.sampled_from([None, 2.0]))
+def test_loads_after_annealing_are_those_of_the_assignment_it_ends_with(seed, headroom):
+    """Weights are multiples of 1/2 far below 2^52, so the running sums are exact."""
+    instance, start = drawn(seed, slots=12, headroom=headroom)
+    loads = loads_of(instance, start)
+    capacity = math.inf if headroom is None else float(instance.kv_capacity)
+    feasible = evaluate(instance, start).feasible
+    anneal(loads, proposals_for(seed), slots=12, capacity=capacity)
+    end = assignment_of(loads, start)
+    again = loads_of(instance, end)
+    for name in ("sums", "tops", "active"):
+        assert (getattr(loads, name) == getattr(again, name)).all()
+    if feasible:
+        assert evaluate(instance, end).feasible
+
+
+def test_the_objective_is_the_judges_where_no_loads_cross():
+    """Outputs of one step: every segment is a step, and the sum of its largest sums is sum M."""
+    rng = np.random.default_rng(0)
+    instance = random_instance(rng, requests=30, replicas=3, slots=30, longest_output=1)
+    start = tuple(Placement(r.id, r.id % 3, r.ready) for r in instance.requests)
+    loads = loads_of(instance, start)
+    assert loads.sums.max(axis=0).sum() == evaluate(instance, start).sum_peak
+
+
+def test_proposals_stay_in_range_and_swap_no_request_with_itself():
+    proposals = proposals_for(3, batch=5000)
+    partners = proposals.partner[proposals.partner != NOBODY]
+    assert 0 <= partners.min() <= partners.max() < 12
+    assert (proposals.partner != proposals.request).all()
+    assert (proposals.patience >= 0).all()
+    assert np.mean(proposals.patience) == pytest.approx(30.0, rel=0.1)
+
+
+def test_annealing_goes_below_what_descent_alone_reaches_and_repeats_itself():
+    """Forty requests on three replicas, the same seed twice: better by design of the instance."""
+    instance, start = drawn(5, slots=40, requests=40)
+    limits = SearchLimits(proposals_per_request=2000)
+    rngs = [np.random.default_rng(7) for _ in range(3)]
+    descended = evaluate(instance, improve(instance, start, rng=rngs[0])).sum_peak
+    annealed = improve(instance, start, rng=rngs[1], limits=limits)
+    assert annealed == improve(instance, start, rng=rngs[2], limits=limits)
+    assert evaluate(instance, annealed).sum_peak < descended
