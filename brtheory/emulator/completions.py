@@ -90,6 +90,8 @@ class Completions:
                 return await send(request, reply, headers=headers)
         except ApiError as error:
             return error_response(error, headers=headers)
+        except ConnectionError:  # the client went while something was written to it
+            return cut(request)
 
     async def suffer(self, request: web.Request, fault: FaultRule) -> web.Response | None:
         """Play a fault that strikes before the request is read; None where it goes on."""

@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from brtheory.errors import InputError
+from brtheory.simulation.workload import ClusterShape, StepTime
 from tests.emulator_bench import PROMPT, PROMPT_TOKENS, TEXT, on_bench, running
 
 OUT = "x-emulator-output-tokens"
@@ -229,6 +230,23 @@ def test_a_server_dies_with_its_connections_and_comes_back_on_its_port(server):
         return alive, (await bench.get(server, "/health"))[0]
 
     assert on_bench(scenario) == (200, 200)
+
+
+def test_a_crash_in_the_midst_of_writing_is_no_error_of_the_server(caplog):
+    async def scenario(bench):
+        body = {"prompt": PROMPT, "max_tokens": 20_000, "headers": {OUT: "20000"}}
+        for _ in range(10):
+            streams = [asyncio.create_task(bench.stream("decode-0", **body)) for _ in range(4)]
+            await bench.until(lambda truth: truth["active"][0] == 4)
+            await bench.emulator.kill("decode-0")
+            outcomes = await asyncio.gather(*streams, return_exceptions=True)
+            assert all(isinstance(outcome, aiohttp.ClientError) for outcome in outcomes)
+            await bench.until(lambda truth: not truth["requests"])
+            await bench.emulator.endpoints["decode-0"].start()
+
+    quick = StepTime(a0=0.0, b0=1e-5)
+    on_bench(scenario, step_time=quick, shape=ClusterShape(2, 4))
+    assert not caplog.records
 
 
 def test_odd_rules_and_names_are_refused_in_one_line():

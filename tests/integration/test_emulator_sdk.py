@@ -195,9 +195,7 @@ def emulate(*arguments):
     """The command as a process of its own; yields it with its addresses."""
     program = "import typer; from brtheory.cli.emulate import emulate; typer.run(emulate)"
     command = [sys.executable, "-c", program, "--port-base", "0", "--json-ready", *arguments]
-    with subprocess.Popen(  # noqa: S603  # arguments made here
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             yield process, json.loads(process.stdout.readline())
         finally:
