@@ -26,7 +26,12 @@ Params = Annotated[
     ),
 ]
 PredictorName = Annotated[
-    str, typer.Option("--predictor", help="Predictor for brh: oracle (true lengths).")
+    str,
+    typer.Option(
+        "--predictor",
+        help="For routers with a horizon: oracle (true lengths), survival, exact-match, learned or "
+        "learned:MODEL.npz (see `brtheory predict train`).",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 InputFile = Annotated[

@@ -43,11 +43,15 @@ def replay(
     """
     problem = read_instance(instance)
     spec = find_router(router)
-    placements = run_replay(
-        problem,
-        spec.build(parse_params(spec, param), np.random.default_rng(seed)),
-        predictor=build_predictor(spec, predictor, ordered_lengths(problem).output_tokens),
+    built = spec.build(parse_params(spec, param), np.random.default_rng(seed))
+    guide = build_predictor(
+        spec,
+        predictor,
+        ordered_lengths(problem).output_tokens,
+        horizon=getattr(built, "horizon", None),
+        seed=seed,
     )
+    placements = run_replay(problem, built, predictor=guide)
     document = json.dumps(assignment_to_json(placements))
     if out is not None:
         write_text_atomic(out, document + "\n")

@@ -12,6 +12,7 @@ from brtheory.files import write_text_atomic
 from brtheory.offline.assignment import AssignmentDocument
 from brtheory.offline.evaluate import EvaluationDocument
 from brtheory.offline.instance import InstanceDocument
+from brtheory.prediction.evaluation_document import PredictEvaluateDocument
 from brtheory.routers.tick_document import TickAnswerDocument, TickDocument
 from brtheory.simulation.metrics import RunMetricsDocument
 from brtheory.study.results import StudyDocument
@@ -26,6 +27,7 @@ CONTRACTS: dict[str, type[BaseModel]] = {
     "simulate": RunMetricsDocument,
     "trace-describe": DescriptionDocument,
     "study": StudyDocument,
+    "predict-evaluate": PredictEvaluateDocument,
 }
 
 
