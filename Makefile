@@ -5,13 +5,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help study test lint clean
+.PHONY: help study test lint newcomer results clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make study   set up, compare the routers on the embedded workload, print the report page'
 	@echo 'make test    set up, run the tests'
 	@echo 'make lint    set up, run lint, types and architecture contracts'
+	@echo 'make newcomer  set up, run the commands of the README as written'
+	@echo 'make results   set up, run the study of the README and put its numbers into the documents'
 	@echo 'make clean   remove the virtual environment, caches and results'
 
 $(VENV)/.base: pyproject.toml
@@ -30,13 +32,20 @@ study: $(VENV)/.base
 	@$(BIN)/brtheory study --out results/study
 
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not newcomer'
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+newcomer: $(VENV)/.dev
+	@$(BIN)/python -m pytest -m newcomer tests/test_documents.py
+
+results: $(VENV)/.base
+	@$(BIN)/brtheory study --out results/study --seeds 5
+	@$(BIN)/python docs/publish.py results/study/results.json
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results report
