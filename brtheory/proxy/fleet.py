@@ -36,8 +36,9 @@ class Worker:
         Bootstrap server of a prefill node (Mooncake).
     engines
         Engine ids by rank, as the bootstrap server told.
-    rank_checked
-        Whether the node is known to own the rank; until then it gets no request.
+    checked
+        Whether what must be known of it is known (that it owns its rank, its engine ids); until
+        then it gets no request.
     """
 
     name: str
@@ -51,12 +52,12 @@ class Worker:
     draining: bool = False
     engines: dict[int, str] = field(default_factory=dict)
     turns: int = 0
-    rank_checked: bool = True
+    checked: bool = True
 
     @property
     def live(self) -> bool:
         """Whether it gets new requests."""
-        return self.health.up and self.rank_checked and not self.draining
+        return self.health.up and self.checked and not self.draining
 
     def next_engine(self) -> tuple[int, str] | None:
         """The next (rank, engine id) in turn, None where none is known."""

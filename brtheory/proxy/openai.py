@@ -5,6 +5,7 @@ ids) is remembered as an ``Injection`` so that it can be taken out of the answer
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -204,8 +205,7 @@ def injection_for(request: ClientRequest, *, usage: bool, token_ids: bool) -> In
 
 def _parse(raw: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(raw, parse_constant=_refuse_constant)
-        json.dumps(body, allow_nan=False)
+        body = json.loads(raw, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise RequestError(
             400, f"the body is not JSON that can be sent on: {_line(error)}"
@@ -221,6 +221,13 @@ def _dump(body: Mapping[str, Any]) -> bytes:
 
 def _refuse_constant(token: str) -> None:
     raise ValueError(f"{token} is not a JSON number")
+
+
+def _finite(token: str) -> float:
+    value = float(token)
+    if not math.isfinite(value):
+        raise ValueError(f"{token} is too large a number")
+    return value
 
 
 def _refuse_router_fields(body: Mapping[str, Any]) -> None:

@@ -69,7 +69,7 @@ class Probes:
         upstream = self._services.settings.upstream
         fault = await self.fault_of(workers[0])
         for worker in workers:
-            if fault is None and not worker.rank_checked:
+            if fault is None and worker.rank is not None and not worker.checked:
                 await self._check_rank(worker)
             changed = worker.health.succeeded() if fault is None else worker.health.failed(fault)
             if changed:
@@ -77,12 +77,12 @@ class Probes:
                 log.warning("%s %s is %s", worker.role, worker.name, state)
                 if not worker.health.up and worker.rank is not None and upstream.check_ranks:
                     # What comes back may be started with other ranks.
-                    worker.rank_checked = False
+                    worker.checked = False
                 self._services.desk.on_change()
 
     async def _check_rank(self, worker: Worker) -> None:
         fault = await rank_fault(self._services.upstream, worker, headers=self._authorization())
-        worker.rank_checked = fault is None
+        worker.checked = fault is None
         if fault is not None:
             log.error("decode %s gets no requests: %s", worker.name, fault)
         else:
@@ -114,6 +114,9 @@ class Probes:
                 headers={},
             )
             worker.engines = read_bootstrap(reply.body)
+            if not worker.checked:
+                worker.checked = True
+                self._services.desk.on_change()
         except BrtheoryError as error:
             return str(error)
         return None

@@ -76,6 +76,7 @@ def add_prefill(desk: Desk, node: PrefillNode, settings: Settings) -> list[Worke
         kv_tokens=node.kv_tokens,
         bootstrap_url=node.bootstrap_url,
         health=_health(settings),
+        checked=not desk.connector.needs_bootstrap,
     )
     desk.fleet.add(worker)
     desk.prefills.add(node.name, kv_tokens=node.kv_tokens)
@@ -102,7 +103,7 @@ def add_decode(desk: Desk, node: DecodeNode, settings: Settings) -> list[Worker]
     try:
         for worker in workers:
             worker.health = _health(settings)
-            worker.rank_checked = worker.rank is None or not settings.upstream.check_ranks
+            worker.checked = worker.rank is None or not settings.upstream.check_ranks
             desk.fleet.add(worker)
             added.append(worker)
             desk.mirror.add_replica(worker.name, slots=node.slots, kv_tokens=node.kv_tokens)

@@ -313,18 +313,27 @@ def _ranks(ranks: list[int] | None) -> str:
     return "" if ranks is None else f", ranks = {ranks}"
 
 
-def asynchronous(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+AsyncTest = Callable[..., Awaitable[None]]
+
+
+def asynchronous_for(limit_s: float) -> Callable[[AsyncTest], Callable[..., None]]:
     """Run a test in an event loop of its own, with a time limit."""
 
-    @wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        async def limited() -> None:
-            async with asyncio.timeout(60):
-                await test(*args, **kwargs)
+    def decorate(test: AsyncTest) -> Callable[..., None]:
+        @wraps(test)
+        def run(*args: Any, **kwargs: Any) -> None:
+            async def limited() -> None:
+                async with asyncio.timeout(limit_s):
+                    await test(*args, **kwargs)
 
-        asyncio.run(limited())
+            asyncio.run(limited())
 
-    return run
+        return run
+
+    return decorate
+
+
+asynchronous = asynchronous_for(60)
 
 
 async def until(condition: Callable[[], bool], *, timeout_s: float = 10.0) -> None:
