@@ -70,6 +70,12 @@ class Real:
     def __rmul__(self, other: object) -> "Real":
         return Real(term_of(other) * self.term)
 
+    def __floordiv__(self, other: int) -> "Real":
+        return Real(z3.ToReal(z3.ToInt(self.term / term_of(other))))
+
+    def __abs__(self) -> "Real":
+        return Real(z3.If(self.term >= 0, self.term, -self.term))
+
     def __lt__(self, other: object) -> Truth:
         return Truth(self.term < term_of(other))
 

@@ -1,10 +1,9 @@
-"""T5 - T9: which set, which request and which replica the F-score prefers."""
+"""T5 - T8, N3: which set, which request and which replica the F-score prefers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import Any
 
-import sympy as sp
 import z3
 
 from brtheory.core.fscore import f_score, one_step_weights
@@ -18,14 +17,13 @@ from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.executor import Real, iff, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
-from proofs.layers.symbolic import Obligation, positive, symbolic, zero
 from proofs.product import EVERY_REAL, IMBALANCE, LIST, SCORE, score
 from proofs.statement import Statement
 
 REPLICAS = (2, 3, 5)
 
 
-def _stage_2_set(
+def stage_2_set(
     sizes: Sequence[int], loads: Sequence[int], *, replica: int
 ) -> tuple[list[int], int]:
     """Sizes the product's stage 2 admits first to ``replica``, its only open one, and their F."""
@@ -46,14 +44,16 @@ def _stage_2_set(
     raise AssertionError(message)
 
 
-def _subset_cases() -> Iterator[tuple[Any, ...]]:
+def subset_cases() -> Iterator[tuple[Any, ...]]:
+    """Up to three sizes, a margin, and G."""
     for count in (1, 2, 3):
         for sizes in product(range(1, 6), repeat=count):
             for margin, replicas in product(range(10), REPLICAS):
                 yield sizes, margin, replicas
 
 
-def _loads_with_margin(margin: int, replicas: int) -> list[int]:
+def loads_with_margin(margin: int, replicas: int) -> list[int]:
+    """Replica 0 empty, the others at its margin."""
     return [0] + [margin] * (replicas - 1)
 
 
@@ -101,7 +101,7 @@ T5 = Statement(
     layers=(
         smt(EVERY_REAL, _t5_goals),
         execution(EVERY_REAL, _t5_program, general=True),
-        exhaustive("up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", _subset_cases, _t5_holds),
+        exhaustive("up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", subset_cases, _t5_holds),
     ),
 )
 
@@ -131,7 +131,7 @@ def _t6_program() -> Iterator[Program]:
 def _t6_holds(sizes: tuple[int, ...], margin: int, replicas: int) -> bool:
     """Stage 1 of the product, which scans the pool, against two bisections."""
     pool = [Request(id=i, prompt_tokens=s) for i, s in enumerate(sizes)]
-    loads = [[load] for load in _loads_with_margin(margin, replicas)]
+    loads = [[load] for load in loads_with_margin(margin, replicas)]
     caps = [1] + [0] * (replicas - 1)
     params = BalanceRouteParams(greedy_threshold=0)
     (admission,) = BalanceRoute(params).tick(TickState(loads, caps, pool))
@@ -154,7 +154,7 @@ T6 = Statement(
         smt(EVERY_REAL, _t6_goals),
         execution(EVERY_REAL, _t6_program, general=True),
         exhaustive(
-            "stage 1, up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", _subset_cases, _t6_holds
+            "stage 1, up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", subset_cases, _t6_holds
         ),
     ),
 )
@@ -178,7 +178,7 @@ def _t7_program() -> Iterator[Program]:
 
 def _t7_holds(sizes: tuple[int, ...], margin: int, replicas: int) -> bool:
     """What the product's stage 2 admits scores as much as the best of all non-empty subsets."""
-    _, admitted = _stage_2_set(sizes, _loads_with_margin(margin, replicas), replica=0)
+    _, admitted = stage_2_set(sizes, loads_with_margin(margin, replicas), replica=0)
     subsets = (q for k in range(1, len(sizes) + 1) for q in combinations(sizes, k))
     return bool(admitted == max(score(replicas, margin, sum(q)) for q in subsets))
 
@@ -195,7 +195,7 @@ T7 = Statement(
         smt(EVERY_REAL, _t7_goals),
         execution(EVERY_REAL, _t7_program, general=True),
         exhaustive(
-            "stage 2, up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", _subset_cases, _t7_holds
+            "stage 2, up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", subset_cases, _t7_holds
         ),
     ),
 )
@@ -277,7 +277,7 @@ N3 = Statement(
     layers=(
         smt(EVERY_REAL, _n3_goals),
         execution(EVERY_REAL, _n3_program, general=True),
-        exhaustive("up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", _subset_cases, _n3_holds),
+        exhaustive("up to 3 requests of 1..5, m = 0..9, G = 2, 3, 5", subset_cases, _n3_holds),
     ),
 )
 
@@ -298,48 +298,4 @@ T8 = Statement(
 )
 
 
-def _t9_regions() -> Iterator[Obligation]:
-    target, gap, extra = sp.symbols("B t g", positive=True)
-    replicas = 1 + extra
-    yield zero("a set that sums to the target scores it", score(replicas, target, target) - target)
-    yield positive("a smaller sum scores less", target - score(replicas, target, target - gap))
-    yield positive("a larger sum scores less", target - score(replicas, target, target + gap))
-
-
-def _t9_goals() -> Iterator[Goal]:
-    replicas, target, total = reals("G B x")
-    yield Goal(
-        (score_of(replicas, target, total) >= target) == (total == target),
-        [replicas > 1, target >= 0],
-        "reduction",
-    )
-
-
-def _t9_holds(sizes: tuple[int, ...], margin: int, replicas: int) -> bool:
-    """The product's stage 2, window as wide as the pool, answers subset sum."""
-    chosen, best = _stage_2_set(sizes, _loads_with_margin(margin, replicas), replica=0)
-    sums = {sum(q) for k in range(1, len(sizes) + 1) for q in combinations(sizes, k)}
-    return (best == margin) == (margin in sums) and (best != margin or sum(chosen) == margin)
-
-
-T9 = Statement(
-    id="T9",
-    title="Unwindowed stage 2 is subset-sum hard",
-    claim="A set with F >= m exists iff some subset of the pool sums to exactly m, so choosing the "
-    "best subset of an unbounded pool decides SUBSET-SUM (reduction identity).",
-    latex=r"\max_Q F(Q) = m \iff \exists Q: \sum_{i \in Q} s_i = m",
-    hypotheses=("G > 1", "m >= 0"),
-    source=LIST,
-    about=(*SCORE, BalanceRoute),
-    layers=(
-        symbolic("every G > 1, by regions", _t9_regions),
-        smt("every real G > 1 and target", _t9_goals),
-        exhaustive(
-            "stage 2 as a subset-sum solver: up to 3 sizes 1..5, targets 0..9",
-            _subset_cases,
-            _t9_holds,
-        ),
-    ),
-)
-
-STATEMENTS = (T5, T6, T7, N3, T8, T9)
+STATEMENTS = (T5, T6, T7, N3, T8)

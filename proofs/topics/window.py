@@ -1,0 +1,198 @@
+"""N5, N6: what the window router guarantees: a bound on I, and a bound on every wait."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import z3
+
+from brtheory.core.admission import Admission
+from brtheory.core.imbalance import imbalance
+from brtheory.core.requests import Request
+from brtheory.core.tick import TickState
+from brtheory.routers.params import WindowParams
+from brtheory.routers.window import Window
+from proofs.formulas import larger, reals
+from proofs.layers.execution import Obligations, Program, execution
+from proofs.layers.executor import either, named
+from proofs.layers.search import exhaustive
+from proofs.layers.smt import Goal, smt
+from proofs.product import IMBALANCE, added, sane
+from proofs.statement import Statement
+
+OWN = "this project; an open target of exact-and-proofs, section 1"
+MEDIAN_S = 1.0
+AGE_LIMIT = 2
+
+
+def _tick(
+    loads: Sequence[Any], slots: Sequence[int], sizes: Sequence[Any], waits: Sequence[float]
+) -> list[Admission]:
+    """One tick of a router that has learned a median wait of one second; waits oldest first."""
+    router = Window(WindowParams(window=3, age_limit=AGE_LIMIT))
+    router.statistics.add(2, MEDIAN_S)
+    pool = [
+        Request(id=i, prompt_tokens=size, ready_s=100.0 - wait)
+        for i, (size, wait) in enumerate(zip(sizes, waits, strict=True))
+    ]
+    return router.tick(TickState([[load] for load in loads], list(slots), pool, now_s=100.0))
+
+
+def _n5_goals() -> Iterator[Goal]:
+    count, top, load, full, free, delta, excess = reals("G M L F R x E")
+    # F: loads of the replicas without a slot, R: of the others with one, each >= L; E: by how much
+    # L exceeds the former in all. So F + R >= (G - 1) L - E.
+    after = count * larger(top, load + delta) - (full + free + load + delta)
+    before = count * top - (full + free + load)
+    yield Goal(
+        z3.Or(after <= before - delta, after <= (count - 1) * delta + excess),
+        [
+            count >= 1,
+            delta >= 0,
+            top >= load,
+            excess >= 0,
+            full + free >= (count - 1) * load - excess,
+        ],
+        "one admission to the least-loaded replica with a free slot",
+    )
+    first, second, placed, more, floor, start = reals("I1 I2 X y c I")
+    yield Goal(
+        z3.Or(second <= start - (placed + more), second <= floor),
+        [
+            placed >= 0,
+            more >= 0,
+            z3.Or(first <= start - placed, first <= floor),
+            z3.Or(second <= first - more, second <= floor),
+        ],
+        "admissions chain while E stays below the same bound",
+    )
+
+
+def _after_each(
+    loads: Sequence[Any], sizes: Sequence[Any], admissions: Sequence[Admission]
+) -> Iterator[tuple[list[Any], Any, int]]:
+    """Loads before each admission, the request's prompt, and its replica."""
+    now = list(loads)
+    for a in admissions:
+        yield now, sizes[a.id], a.replica
+        now = added(now, a.replica, sizes[a.id])
+
+
+def _n5_programs() -> Iterator[Program]:
+    for slots in ((2, 2), (2, 0), (1, 1)):
+        loads, sizes = named("L", 2), named("s", 2)
+
+        def run(loads: Any = loads, sizes: Any = sizes, slots: Any = slots) -> Obligations:
+            free = list(slots)
+            admissions = _tick(loads, slots, sizes, (1.0, 0.5))
+            for now, size, replica in _after_each(loads, sizes, admissions):
+                waste, after = imbalance(now), imbalance(added(now, replica, size))
+                excess: Any = 0
+                for g, load in enumerate(now):
+                    if free[g] == 0 and load < now[replica]:
+                        excess += now[replica] - load
+                floor = (len(now) - 1) * size + excess
+                yield "bound", either(after <= waste - size, after <= floor)
+                free[replica] -= 1
+
+        yield Program(run, sane(loads, sizes), f"G = 2, 2 requests, slots {slots}")
+
+
+def _n5_holds(loads: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
+    """With slots to spare the whole tick obeys T16's bound, whichever requests are chosen."""
+    waits = [3.0 - i for i in range(len(sizes))]
+    now = list(loads)
+    for a in _tick(loads, [len(sizes)] * len(loads), sizes, waits):
+        now = added(now, a.replica, sizes[a.id])
+    waste, placed = imbalance(now), sum(sizes)
+    return waste <= max(imbalance(loads) - placed, (len(loads) - 1) * max(sizes))
+
+
+def _n5_cases() -> Iterator[tuple[Any, ...]]:
+    for count, requests in ((2, 1), (2, 3), (3, 2), (3, 4)):
+        for loads in product(range(4), repeat=count):
+            for sizes in product((1, 2, 5), repeat=requests):
+                yield loads, sizes
+
+
+N5 = Statement(
+    id="N5",
+    title="The window router's bound on imbalance",
+    claim="Each admission of x by the window router leaves I' <= max(I - x, (G-1) x + E), E the "
+    "excess of the chosen replica over lighter ones without a free slot; with a slot free on a "
+    "least-loaded replica E = 0 and a whole tick obeys T16's bound, whatever the ages.",
+    latex=r"I' \le \max\bigl(I - x, (G-1)x + \textstyle\sum_{j\ \mathrm{full}}(L_g-L_j)_+\bigr)",
+    hypotheses=("no KV capacity limit",),
+    source=OWN,
+    about=(Window, *IMBALANCE),
+    layers=(
+        smt("every real G, any number of admissions", _n5_goals),
+        execution("the product's tick, G = 2, 2 requests, all real inputs", _n5_programs),
+        exhaustive("the product's tick, G = 2, 3, up to 4 requests", _n5_cases, _n5_holds),
+    ),
+)
+
+
+def _n6_goals() -> Iterator[Goal]:
+    ahead, admitted, ticks, left = reals("p a k q")
+    yield Goal(
+        left + (ticks + 1) <= ahead + ticks,
+        [admitted >= 1, left == ahead - admitted],
+        "a tick that admits takes at least one of the requests ahead",
+    )
+    start, overdue = reals("P d")
+    yield Goal(
+        overdue <= start,
+        [ahead >= 0, overdue >= 0, ahead + overdue <= start],
+        "so the wait ends within P ticks, P - 1 requests ahead of it",
+    )
+
+
+def _n6_holds(sizes: tuple[int, ...], waits: tuple[float, ...], slots: tuple[int, ...]) -> bool:
+    """While the head of the pool is overdue, admissions come from its head, in order."""
+    overdue = [i for i, wait in enumerate(waits) if wait > AGE_LIMIT * MEDIAN_S]
+    admitted = [a.id for a in _tick([0] * len(slots), slots, sizes, waits)]
+    first = min(len(overdue), sum(slots))
+    return admitted[:first] == overdue[:first]
+
+
+def _n6_cases() -> Iterator[tuple[Any, ...]]:
+    for sizes in product((1, 3, 8), repeat=4):
+        for waits in ((4.0, 3.0, 2.5, 2.1), (4.0, 3.0, 1.0, 0.5), (9.0, 2.0, 2.0, 0.0), (1.0,) * 4):
+            for slots in ((1,), (1, 1), (2, 1), (0, 3)):
+                yield sizes, waits, slots
+
+
+def _n6_programs() -> Iterator[Program]:
+    for slots in ((1, 0), (1, 1), (2, 1)):
+        loads, sizes = named("L", 2), named("s", 3)
+
+        def run(loads: Any = loads, sizes: Any = sizes, slots: Any = slots) -> Obligations:
+            admitted = [a.id for a in _tick(loads, slots, sizes, (5.0, 4.0, 0.0))]
+            first = min(2, sum(slots))
+            yield "overdue requests first, oldest first", admitted[:first] == [0, 1][:first]
+
+        yield Program(run, sane(loads, sizes), f"two of three overdue, slots {slots}")
+
+
+N6 = Statement(
+    id="N6",
+    title="The window router's age rule bounds every wait",
+    claim="Requests older than the age limit are admitted before all others, oldest first; so a "
+    "request with p older ones in the pool leaves it within p + 1 ticks that admit anything, "
+    "counted from the tick at which it is past the limit.",
+    latex=r"\text{wait} \le \text{limit} + (p+1)\ \text{admitting ticks}",
+    hypotheses=(
+        "no KV capacity limit",
+        "the learned limit does not rise above its wait meanwhile",
+    ),
+    source=OWN,
+    about=(Window,),
+    layers=(
+        smt("any number of ticks, by induction", _n6_goals),
+        execution("the product's tick, 3 requests, all real loads and prompts", _n6_programs),
+        exhaustive("the product's tick, 4 requests, four age profiles", _n6_cases, _n6_holds),
+    ),
+)
+
+STATEMENTS = (N5, N6)
