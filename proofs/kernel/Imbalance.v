@@ -201,7 +201,7 @@ Proof.
   assert (M : 0 <= margin after g).
   { unfold margin. pose proof (within after _ (nth_in after g L)). lia. }
   assert (G : 1 <= count loads) by (apply count_positive; intros ->; simpl in *; lia).
-  revert D. generalize (margin after g) M, (count loads) G. intros m Hm k Hk D.
+  revert M G D. generalize (margin after g), (count loads). intros m k Hm Hk D.
   destruct (Z.max_spec (weight - m) 0) as [[_ E] | [_ E]]; rewrite E in D; nia.
 Qed.
 
@@ -259,13 +259,13 @@ Proof.
   intro H. assert (A : length (grown loads counts) = length loads
     /\ total (grown loads counts) = total loads + total counts
     /\ peak (grown loads counts) <= peak loads + peak counts).
-  { revert counts H; induction loads as [| load others IH]; intros [| n rest] H;
-      simpl in H; try lia; [simpl; lia |].
-    destruct (IH rest) as [E [T P]]; [lia |]. simpl grown. simpl length. simpl total.
-    split; [lia |]. split; [lia |].
-    destruct others as [| next more], rest as [| k tail]; simpl in H; try lia; [simpl; lia |].
-    change (grown (next :: more) (k :: tail)) with ((next + k) :: grown more tail) in *.
-    rewrite !peak_cons by congruence. lia. }
+  { revert counts H; induction loads as [| load others IH]; intros [| n rest] H; try discriminate.
+    - repeat split; cbn [grown peak]; lia.
+    - injection H as H. destruct (IH rest H) as [E [T P]].
+      simpl grown. simpl length. simpl total. split; [lia |]. split; [lia |].
+      destruct others as [| next more], rest as [| k tail]; try discriminate; [simpl; lia |].
+      change (grown (next :: more) (k :: tail)) with ((next + k) :: grown more tail) in *.
+      rewrite (peak_cons load), (peak_cons n), (peak_cons (load + n)) by congruence. lia. }
   destruct A as [E [T P]]. unfold imbalance, count in *. rewrite E, T, H. split; nia.
 Qed.
 

@@ -248,8 +248,7 @@ def _t11_any_number() -> Iterator[Goal]:
     )
     yield Goal(_sum_against_maximum(z3.RealVal(0), z3.RealVal(0), z3.RealVal(0)), (), "no replica")
     yield Goal(_sum_against_maximum(*new), [invariant, counts, overflow >= 0], "one more")
-    # The peak rises by exactly the largest overflow: a is a peak after, b overflows most, c was
-    # a peak before.
+    # The peak rises by the largest overflow: a is a peak after, b overflows most, c was a peak.
     old, peak, most = reals("M N K")
     loads, sizes = (
         dict(zip("abc", vector("L", 3), strict=True)),

@@ -105,9 +105,8 @@ def _mutated(function: FunctionType, mutant: Mutant) -> CodeType:
     lines = source.replace(mutant.old, mutant.new).splitlines(keepends=True)
     first = next(i for i, line in enumerate(lines) if line.startswith("def "))
     space: dict[str, Any] = {}
-    exec(
-        compile("".join(lines[first:]), mutant.name, "exec"), function.__globals__, space
-    )  # the point of a mutant
+    changed = compile("".join(lines[first:]), mutant.name, "exec")
+    exec(changed, function.__globals__, space)
     code: CodeType = space[function.__name__].__code__
     return code
 
