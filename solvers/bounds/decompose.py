@@ -156,7 +156,7 @@ def _choose(
     if starved > STARVED_SHARE * len(spans):
         # Windows that had no time say nothing about where to cut.
         return even_windows(cuts, events=sorted(effort.lengths)[len(effort.lengths) // 2])
-    return best_cover(candidates, {span: proof.bound for span, proof in proofs.items()})
+    return best_cover(candidates, {span: proof.promise for span, proof in proofs.items()})
 
 
 def _document(

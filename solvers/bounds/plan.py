@@ -40,7 +40,7 @@ def candidate_windows(
     return result
 
 
-def best_cover(candidates: Sequence[Sequence[Span]], bounds: Mapping[Span, int]) -> list[Span]:
+def best_cover(candidates: Sequence[Sequence[Span]], bounds: Mapping[Span, float]) -> list[Span]:
     """The chain of adjacent candidates with the largest sum of bounds, in order of time.
 
     Parameters
@@ -48,10 +48,10 @@ def best_cover(candidates: Sequence[Sequence[Span]], bounds: Mapping[Span, int])
     candidates
         As from ``candidate_windows``: in order of time, with a chain over everything.
     bounds
-        Lower bound of each candidate.
+        Lower bound of each candidate, or an estimate of it.
     """
     start = candidates[0][0][0]
-    best: dict[int, tuple[int, Span | None]] = {start: (0, None)}
+    best: dict[int, tuple[float, Span | None]] = {start: (0, None)}
     for ending in candidates:
         reachable = [(best[span[0]][0] + bounds[span], span) for span in ending if span[0] in best]
         best[ending[0][1]] = max(reachable)

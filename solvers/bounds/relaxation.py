@@ -71,7 +71,8 @@ class WindowRelaxation:
         self._replicas = replicas
         self._segments = len(window.lengths)
         bundles = background_work(window)
-        self._unit = float(self.work.sum() + bundles.sum()) / replicas
+        self.work_bound = float(self.work.sum() + bundles.sum()) / replicas
+        self._unit = self.work_bound
         self._items = np.vstack([self.work, bundles]) / self._unit
         self._fixed: dict[int, int] = {}
         self._highs = _model(self._items, replicas=replicas)

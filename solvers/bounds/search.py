@@ -116,7 +116,7 @@ def _anneal(
             batch=BATCH,
             requests=requests,
             replicas=replicas,
-            reach=max(1, 2 * int(loads.active.sum(axis=0).max())),
+            reach=max(1, int(loads.active.sum(axis=0).max())),
             temperature=hot * COLDEST ** (number / batches),
         )
         anneal(loads, proposals, slots=room.slots, capacity=room.capacity)

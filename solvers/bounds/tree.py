@@ -40,6 +40,8 @@ class WindowProof:
         Leaves of the tree, and LPs solved to make it.
     complete
         Whether the search ended by itself: the window's relaxation is solved to optimality.
+    promise
+        Estimate of the bound a long search would prove; it helps to choose windows, no more.
     """
 
     bound: int
@@ -48,6 +50,7 @@ class WindowProof:
     leaves: int
     solved: int
     complete: bool
+    promise: float
 
 
 @dataclass(order=True)
@@ -83,7 +86,7 @@ def prove_window(
     scale = SCALE
     steps = window_step_bound(window, replicas=replicas)
     if not window.inside:
-        return WindowProof(steps, 1, None, leaves=0, solved=0, complete=True)
+        return WindowProof(steps, 1, None, leaves=0, solved=0, complete=True, promise=steps)
     relaxation = WindowRelaxation(window, replicas=replicas)
     root, heap, complete = _grow(
         relaxation, replicas=replicas, limits=(most_solved, most_leaves), expired=expired
@@ -102,6 +105,7 @@ def prove_window(
         leaves=len(heap) if better else 0,
         solved=relaxation.solved,
         complete=complete,
+        promise=max(bound, steps) if complete else max(steps, _promise(relaxation, bound)),
     )
 
 
@@ -145,6 +149,16 @@ def _round(exact: FloatArray, *, total: int) -> IntArray:
     while whole.sum() > total:
         whole[int(np.argmax(whole))] -= 1
     return whole
+
+
+def _promise(relaxation: WindowRelaxation, bound: int) -> float:
+    """Extrapolate a short search by the number of requests inside.
+
+    Fitted once on windows of 6 to 12 events at 8 replicas, from some 50 LPs to some 3000: what a
+    window proves above its work grew 1.1, 1.3, 1.7 and 2.3 times.
+    """
+    excess = max(0.0, bound - relaxation.work_bound)
+    return relaxation.work_bound + excess * (1 + 0.75 * (len(relaxation.requests) / 10) ** 3)
 
 
 def _grow(
