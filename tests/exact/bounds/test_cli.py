@@ -1,12 +1,15 @@
 """The command that makes certificates, and the one that checks what it made."""
 
 import json
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from brtheory.errors import InputError
 from brtheory.files import write_text_atomic
 from brtheory.offline.assignment import assignment_to_json, read_assignment
 from brtheory.offline.evaluate import evaluate
@@ -15,7 +18,10 @@ from brtheory.offline.instance import instance_to_json
 from brtheory.routers.baselines import RoundRobin
 from brtheory.simulation.replay import replay
 from solvers.bounds.cli import bound
+from solvers.certificate import CertificateDocument
 from solvers.certify_cli import certify
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "certificate.schema.json"
 
 app = typer.Typer()
 app.command()(bound)
@@ -51,6 +57,7 @@ def test_bound_writes_a_certificate_that_certify_accepts_and_a_best_that_the_jud
     )
     assert checked.exit_code == 0
     assert json.loads(checked.stdout)["bound"] == found["certified_bound"]
+    jsonschema.validate(json.loads((folder / "c.json").read_text()), json.loads(SCHEMA.read_text()))
 
 
 def test_bound_prints_the_gap_for_a_person(files):
@@ -59,3 +66,21 @@ def test_bound_prints_the_gap_for_a_person(files):
     assert result.exit_code == 0
     assert "lower bound" in result.stdout
     assert "%" in result.stdout
+
+
+def test_the_published_schema_is_the_contracts():
+    published = json.loads(SCHEMA.read_text())
+    del published["$schema"]
+    assert published == CertificateDocument.model_json_schema(by_alias=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "JSON"), ('{"schema": "brtheory.certificate/1"}', "expected field")],
+)
+def test_a_file_that_is_no_certificate_is_bad_input_not_a_refutation(files, text, message):
+    _, _, folder = files
+    (folder / "c.json").write_text(text)
+    result = run("certify", folder / "i.json", folder / "c.json")
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
