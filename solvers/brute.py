@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from brtheory.core.requests import Request
+from brtheory.errors import InputError
 from brtheory.offline.assignment import Placement
 from brtheory.offline.instance import OfflineRequest
 from solvers.budget import Budget, Options, Progress
@@ -19,6 +20,10 @@ from solvers.rules import rule_violations
 
 LOOK_EVERY = 1 << 12
 """Search nodes between two looks at the clock."""
+MOST_REQUESTS = 200
+"""Depth of the search, one request a level."""
+MOST_OUTPUT_TOKENS = 100_000
+"""Placing a request touches each of its steps."""
 
 
 def solve(problem: Problem, *, budget: Budget, options: Options) -> Claim:
@@ -32,8 +37,14 @@ def solve(problem: Problem, *, budget: Budget, options: Options) -> Claim:
         Limits; a search cut short keeps its incumbent and has no bound.
     options
         Not used: there is nothing to tune.
+
+    Raises
+    ------
+    InputError
+        If the problem is far too large for brute force.
     """
     del options
+    _check_size(problem)
     search: _ScheduleSearch | _TickSearch
     if isinstance(problem, TickProblem):
         search = _TickSearch(problem, budget)
@@ -46,6 +57,18 @@ def solve(problem: Problem, *, budget: Budget, options: Options) -> Claim:
     if search.best is None:
         return Claim(None, None, None, Stop.INFEASIBLE)
     return Claim(search.best, search.value, search.value, Stop.EXHAUSTED)
+
+
+def _check_size(problem: Problem) -> None:
+    if isinstance(problem, TickProblem):
+        count, tokens = len(problem.state.pool), 0
+    else:
+        requests = problem.instance.requests
+        count, tokens = len(requests), sum(r.output_tokens for r in requests)
+    if count > MOST_REQUESTS:
+        raise InputError("method brute", f"at most {MOST_REQUESTS} requests", count)
+    if tokens > MOST_OUTPUT_TOKENS:
+        raise InputError("method brute", f"at most {MOST_OUTPUT_TOKENS} output tokens", tokens)
 
 
 class _EndedError(Exception):

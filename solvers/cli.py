@@ -74,8 +74,8 @@ def solve(
         float | None, typer.Option(help="Seconds; the best so far is returned at the limit.")
     ] = None,
     memory_limit: Annotated[
-        int | None, typer.Option(help="Megabytes for the states of the dynamic program.", min=1)
-    ] = None,
+        int, typer.Option(help="Megabytes for dp, beam and cpsat; the best so far is kept.", min=1)
+    ] = 4096,
     admissions: Annotated[
         Path | None,
         typer.Option(
@@ -117,7 +117,7 @@ def solve(
             "options": Options(symmetry=symmetry, seed=seed, workers=workers, width=width),
             "budget": Budget(
                 time_limit_s=time_limit,
-                memory_limit_bytes=None if memory_limit is None else memory_limit * MEGABYTE,
+                memory_limit_bytes=memory_limit * MEGABYTE,
                 should_stop=asked,
                 on_progress=show,
             ),

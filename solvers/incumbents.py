@@ -21,6 +21,8 @@ from solvers.problem import (
 )
 
 BEAM_WIDTH = 50
+MOST_REPLAY_STEPS = 10_000_000
+"""Replays take time with every step; longer instances start without a router's assignment."""
 
 
 def best_known(problem: Problem, hint: Assignment | None) -> tuple[Assignment, int] | None:
@@ -51,7 +53,7 @@ def _router_assignments(problem: Problem) -> Iterator[Assignment]:
         state = replace(problem.state, loads=[[row[0]] for row in problem.state.loads])
         for router in pooled:
             yield tuple(Placement(a.id, a.replica, 0) for a in router.tick(state))
-    elif isinstance(problem, FreeAdmissions) and _reservable(problem):
+    elif isinstance(problem, FreeAdmissions) and _replayable(problem):
         for each in (*pooled, LeastTokens()):
             yield from _with_better_replicas(problem, replay(problem.instance, each))
     elif isinstance(problem, FixedAdmissions):
@@ -68,10 +70,12 @@ def _with_better_replicas(problem: FreeAdmissions, assignment: Assignment) -> It
         yield found.assignment
 
 
-def _reservable(problem: FreeAdmissions) -> bool:
-    """Whether routers, which reserve prompt + output tokens, can run the instance."""
+def _replayable(problem: FreeAdmissions) -> bool:
+    """Whether routers, which reserve prompt + output tokens, can run the instance in short time."""
     capacity = problem.instance.kv_capacity
     requests = problem.instance.requests
+    if sum(r.output_tokens for r in requests) > MOST_REPLAY_STEPS:
+        return False
     return bool(requests) and (
         capacity is None or all(r.prompt_tokens + r.output_tokens <= capacity for r in requests)
     )

@@ -18,11 +18,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from brtheory.errors import InputError
 from brtheory.offline.assignment import Assignment
 from brtheory.offline.instance import OfflineRequest
 from solvers.objective import Cost
 from solvers.problem import FixedAdmissions, FreeAdmissions, TickProblem
 from solvers.timeline import Segment, peak_bound, timeline, weights
+
+MOST_TERMS = 5_000_000
+"""Coefficients of a model for one replica: beyond, building it would take all memory."""
 
 Start = tuple[int, int]
 """(index of the request in ``ScheduleModel.requests``, admission step)."""
@@ -222,6 +226,11 @@ def schedule_model(
         The problem.
     incumbent
         Objective of a known assignment: no schedule longer than it allows is modelled (case B).
+
+    Raises
+    ------
+    InputError
+        If the model would be too large to build.
     """
     if isinstance(problem, FixedAdmissions):
         return _fixed_model(problem)
@@ -272,12 +281,23 @@ def fewest_steps(problem: FreeAdmissions) -> int:
     return bound
 
 
+def _check_terms(terms: int) -> None:
+    if terms > MOST_TERMS:
+        raise InputError("instance", f"a model of at most {MOST_TERMS} terms a replica", terms)
+
+
 # -- case A ------------------------------------------------------------------------------------
 
 
 def _fixed_model(problem: FixedAdmissions) -> ScheduleModel:
     index = {request.id: i for i, request in enumerate(problem.ordered)}
     segments = [s for s in timeline(problem) if s.active]
+    _check_terms(
+        sum(
+            len(s.active) * (1 if _common_slope(problem, s) is not None else s.length)
+            for s in segments
+        )
+    )
     blocks = [block for s in segments for block in _segment_blocks(problem, s, index)]
     return ScheduleModel(
         requests=problem.ordered,
@@ -348,7 +368,14 @@ def _slot_cliques(
 def _free_model(problem: FreeAdmissions, incumbent: int | None) -> ScheduleModel:
     instance = problem.instance
     end = _schedule_end(problem, incumbent)
-    starts = tuple(tuple(problem.window(r, end=end)) for r in problem.ordered)
+    windows = [problem.window(r, end=end) for r in problem.ordered]
+    _check_terms(
+        sum(
+            max(0, w.stop - w.start) * r.output_tokens
+            for w, r in zip(windows, problem.ordered, strict=True)
+        )
+    )
+    starts = tuple(tuple(window) for window in windows)
     active = _active_starts(problem, starts)
     blocks = [_free_block(problem, step, terms) for step, terms in sorted(active.items())]
     return ScheduleModel(

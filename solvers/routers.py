@@ -38,12 +38,15 @@ class ExactTickParams:
     ----------
     method
         Solver backend.
+    candidates
+        Oldest requests of the pool that are offered; None offers all.
     time_limit
         Seconds a tick may take, then the best so far is used (never worse than BR-0's and the
         pooled FIFO's choice); None solves every tick to optimality and is reproducible.
     """
 
     method: Literal["cpsat", "milp"] = "cpsat"
+    candidates: Annotated[int, Field(ge=1)] | None = None
     time_limit: Annotated[float, Field(gt=0)] | None = None
 
 
@@ -91,7 +94,8 @@ class ExactTick:
             If the backend is not installed.
         """
         check_state(state, horizon=self._horizon)
-        offered = replace(state, pool=_offered(state.pool, most=sum(state.free_slots)))
+        pool = state.pool[: self._params.candidates]
+        offered = replace(state, pool=_offered(pool, most=sum(state.free_slots)))
         result = solve_problem(
             TickProblem(offered, "imbalance"),
             method=self._params.method,

@@ -70,6 +70,8 @@ def _solver(budget: Budget, options: Options) -> cp_model.CpSolver:
     parameters = solver.parameters
     if budget.remaining_s is not None:
         parameters.max_time_in_seconds = budget.remaining_s
+    if budget.memory_limit_bytes is not None:
+        parameters.max_memory_in_mb = max(1, budget.memory_limit_bytes >> 20)
     parameters.num_workers = options.workers
     parameters.random_seed = options.seed
     # The main thread watches for Ctrl-C (solvers.background).

@@ -18,7 +18,7 @@ from brtheory.simulation.replay import replay
 from solvers.answers import Answer, claim_of, rounded_bound
 from solvers.budget import Budget, Options, Progress
 from solvers.certify import CertificationError
-from solvers.facade import solve_problem
+from solvers.facade import solve, solve_problem
 from solvers.incumbents import best_known
 from solvers.model import canonical, fewest_steps, schedule_model, tick_model
 from solvers.problem import FixedAdmissions, FreeAdmissions, TickProblem
@@ -221,3 +221,25 @@ def test_nothing_to_place_is_an_optimum_of_no_steps(method: str) -> None:
         FixedAdmissions(Instance(2, 1, None, 1e-7, 0.01, ()), "time"), method=method
     )
     assert (result.status, result.steps, result.assignment) == ("optimal", 0, ())
+
+
+@pytest.mark.parametrize(
+    ("method", "case", "message"),
+    [("milp", "A", "terms"), ("cpsat", "B", "terms"), ("brute", "A", "output tokens")],
+)
+def test_what_is_far_too_long_is_refused_before_it_is_built(
+    method: str, case: str, message: str
+) -> None:
+    """Two requests of a billion tokens: no step-indexed method may try; the program may."""
+    requests = tuple(OfflineRequest(i, i, 5, 10**9) for i in range(2))
+    instance = Instance(2, 2, None, 1e-7, 0.01, requests)
+    with pytest.raises(InputError, match=message):
+        solve(instance, method=method, case=case)
+    assert solve(instance, method="dp").optimal
+
+
+def test_brute_force_refuses_more_requests_than_it_has_levels() -> None:
+    """201 of them."""
+    requests = tuple(OfflineRequest(i, i, 5, 1) for i in range(201))
+    with pytest.raises(InputError, match="at most 200 requests"):
+        solve(Instance(2, 2, None, 1e-7, 0.01, requests), method="brute")

@@ -203,7 +203,7 @@ def test_ctrl_c_prints_the_best_so_far(tmp_path: Path) -> None:
     fifo.write_text(json.dumps(assignment_to_json(replay(hard_instance(), PoolFifo()))))
     arguments = ["solve", path, "--method", "milp", "--admissions", fifo, "--json"]
     start = "from brtheory.cli.main import main; main()"
-    process = subprocess.Popen(  # noqa: S603  # our own command
+    process = subprocess.Popen(
         [sys.executable, "-c", start, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

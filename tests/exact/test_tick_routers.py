@@ -60,6 +60,14 @@ def test_of_equal_requests_the_older_are_taken() -> None:
     assert [p.id for p in admitted(ExactTick(ExactTickParams()), state)] == [9, 3]
 
 
+def test_only_the_oldest_candidates_are_offered() -> None:
+    """One slot, margin 10: the 10 would fit it exactly, but only the first two are looked at."""
+    pool = [Request(i, s) for i, s in enumerate((3, 8, 10))]
+    state = TickState(loads=[[0], [10]], free_slots=[1, 0], pool=pool)
+    assert [p.id for p in admitted(ExactTick(ExactTickParams()), state)] == [2]
+    assert [p.id for p in admitted(ExactTick(ExactTickParams(candidates=2)), state)] == [1]
+
+
 @pytest.mark.parametrize("kv_headroom", [None, 2.0])
 def test_replays_are_feasible_and_reproducible(kv_headroom: float | None) -> None:
     """Both routers on one instance, each twice, through the judge."""
