@@ -204,3 +204,8 @@ def test_cases_come_by_sum_and_completely():
     cases = list(by_sum(3, low=1, high=3))
     assert len(set(cases)) == len(cases) == 27
     assert [sum(case) for case in cases] == sorted(sum(case) for case in cases)
+
+
+@pytest.mark.parametrize("layer", [symbolic("empty", list), smt("empty", list)])
+def test_a_layer_without_obligations_shows_nothing(layer):
+    assert layer.check().verdict is Verdict.OPEN
