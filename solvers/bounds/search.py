@@ -87,7 +87,8 @@ def improve(
     if not before.feasible:
         raise InputError("assignment", "a feasible assignment", before.violations[0])
     deadline = None if limits.time_limit_s is None else clock() + limits.time_limit_s
-    loads = loads_of(instance, assignment)
+    ordered = tuple(sorted(assignment, key=lambda p: (p.step, p.id)))
+    loads = loads_of(instance, ordered)
 
     def expired() -> bool:
         return deadline is not None and clock() >= deadline
@@ -95,13 +96,17 @@ def improve(
     room = _Room(instance.slots, instance.kv_capacity or math.inf)
     _anneal(loads, room, rng=rng, limits=limits, expired=expired)
     _descend(loads, room, rng=rng, limits=limits, expired=expired)
-    return _better(instance, assignment, assignment_of(loads, assignment))
+    found = {p.id: p for p in assignment_of(loads, ordered)}
+    return _better(instance, assignment, tuple(found[p.id] for p in assignment))
 
 
 def _anneal(
     loads: Loads, room: "_Room", *, rng: np.random.Generator, limits: SearchLimits, expired: Expired
 ) -> None:
-    """Cool geometrically from twice a typical weight over a typical segment."""
+    """Cool geometrically from twice a typical weight over a typical segment.
+
+    Requests are in order of admission, so that those a few places apart run side by side.
+    """
     requests, replicas = len(loads.replica), len(loads.sums)
     batches = -(-limits.proposals_per_request * requests // BATCH)
     if not batches or replicas == 1:
