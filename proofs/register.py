@@ -1,4 +1,4 @@
-"""All statements, in the order of the ledger."""
+"""All statements, in the order of the ledger: T, then N, then R, each by number."""
 
 from proofs.statement import Statement
 from proofs.topics import (
@@ -25,26 +25,39 @@ from proofs.topics import (
     worst_cases,
 )
 
-STATEMENTS: tuple[Statement, ...] = (
-    *increment.STATEMENTS,
-    *score.STATEMENTS,
-    *choice.STATEMENTS,
-    *subset_sum.STATEMENTS,
-    *imbalance_laws.STATEMENTS,
-    *placement.STATEMENTS,
-    *unequal.STATEMENTS,
-    *conservation.STATEMENTS,
-    *horizon.STATEMENTS,
-    *horizon_exactness.STATEMENTS,
-    *prediction.STATEMENTS,
-    *tick.STATEMENTS,
-    *window.STATEMENTS,
-    *worst_cases.STATEMENTS,
-    *suprema.STATEMENTS,
-    *extremes.STATEMENTS,
-    *refuted_score.STATEMENTS,
-    *refuted_horizon.STATEMENTS,
-    *refuted_routing.STATEMENTS,
-    *refuted_reports.STATEMENTS,
-    *refuted_laws.STATEMENTS,
+_FAMILIES = "TNR"
+
+
+def _order(statement: Statement) -> tuple[int, int, str]:
+    family, rest = statement.id[0], statement.id[1:]
+    return _FAMILIES.index(family), int(rest.rstrip("'")), rest
+
+
+STATEMENTS: tuple[Statement, ...] = tuple(
+    sorted(
+        (
+            *increment.STATEMENTS,
+            *score.STATEMENTS,
+            *choice.STATEMENTS,
+            *subset_sum.STATEMENTS,
+            *imbalance_laws.STATEMENTS,
+            *placement.STATEMENTS,
+            *unequal.STATEMENTS,
+            *conservation.STATEMENTS,
+            *horizon.STATEMENTS,
+            *horizon_exactness.STATEMENTS,
+            *prediction.STATEMENTS,
+            *tick.STATEMENTS,
+            *window.STATEMENTS,
+            *worst_cases.STATEMENTS,
+            *suprema.STATEMENTS,
+            *extremes.STATEMENTS,
+            *refuted_score.STATEMENTS,
+            *refuted_horizon.STATEMENTS,
+            *refuted_routing.STATEMENTS,
+            *refuted_reports.STATEMENTS,
+            *refuted_laws.STATEMENTS,
+        ),
+        key=_order,
+    )
 )
