@@ -5,8 +5,10 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDictProxy
 
 from brtheory.proxy.access import Keys
@@ -23,6 +25,7 @@ from brtheory.proxy.work import Work
 log = logging.getLogger(__name__)
 
 WATCH_S = 1.0
+CUT_OFF_S = 2.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -38,7 +41,7 @@ class Front:
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
         self._keys = Keys(proxy.settings.server.api_keys)
-        self._clients: set[ClientSide] = set()
+        self._clients: dict[ClientSide, asyncio.Task[Any]] = {}
         self._models: bytes | None = None
         self._watcher = asyncio.create_task(self._watch())
 
@@ -71,6 +74,13 @@ class Front:
             return False
         return True
 
+    async def cut_off(self) -> None:
+        """End what still runs: streams with an error event, others with a 503."""
+        for client, task in list(self._clients.items()):
+            client.cut_off = True
+            task.cancel()
+        await self.drained(timeout_s=CUT_OFF_S)
+
     async def close(self) -> None:
         """Stop watching."""
         self._watcher.cancel()
@@ -90,12 +100,12 @@ class Front:
                     client,
                     request.headers,
                 )
-                self._clients.add(client)
+                self._clients[client] = _this_task()
                 await serve(work)
             except RequestError as error:
                 client.fail(error)
             finally:
-                self._clients.discard(client)
+                self._clients.pop(client, None)
                 self._record(endpoint, client, work, started_s)
             if client.response is None:
                 # The client has gone before an answer: nobody reads this.
@@ -116,6 +126,8 @@ class Front:
                 raw = await request.read()
         except TimeoutError:
             raise RequestError(408, "the body took too long", code="slow_body") from None
+        except (web.RequestPayloadError, HttpProcessingError) as error:
+            raise RequestError(400, "the body cannot be read") from error
         return read_request(raw, endpoint, allow_many=server.allow_many)
 
     def _record(
@@ -213,6 +225,12 @@ class Front:
             body=self._proxy.telemetry.exposition(),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  # handlers run in tasks
+    return task
 
 
 @web.middleware

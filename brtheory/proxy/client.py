@@ -34,11 +34,13 @@ class ClientSide:
         What has been answered, None while nothing has.
     writes
         Writes the client has taken.
+    cut_off
+        Whether its cancellation is the proxy's doing, so that it must be told.
     writing
         Whether one is under way, and perhaps waiting for the client to read.
     """
 
-    __slots__ = ("_request", "_stream", "request_id", "response", "writes", "writing")
+    __slots__ = ("_request", "_stream", "cut_off", "request_id", "response", "writes", "writing")
 
     def __init__(self, request: web.Request, request_id: str) -> None:
         self._request = request
@@ -47,6 +49,7 @@ class ClientSide:
         self.response: web.StreamResponse | None = None
         self.writes = 0
         self.writing = False
+        self.cut_off = False
 
     @property
     def streaming(self) -> bool:

@@ -67,6 +67,8 @@ class TokenCounter:
         Where the count comes from, None before the first chunk with a token.
     settled
         Whether the final usage has been seen.
+    corrected
+        Tokens by which it changed the count.
     """
 
     def __init__(self, ratio: ChunkRatio, *, choices: int = 1, logprobs: bool = False) -> None:
@@ -79,6 +81,7 @@ class TokenCounter:
         self.tokens = 0
         self.source: TokenSource | None = None
         self.settled = False
+        self.corrected = 0
 
     def observe(self, chunk: Chunk) -> int:
         """Take a chunk in and return by how much the count has changed.
@@ -140,6 +143,7 @@ class TokenCounter:
             return
         if self._chunks:
             self._ratio.learn(tokens=total, chunks=self._chunks)
+        self.corrected = abs(total - self.tokens)
         self.tokens = total
         self.settled = True
 

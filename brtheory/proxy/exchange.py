@@ -24,7 +24,7 @@ async def serve(work: Work) -> None:
     Raises
     ------
     asyncio.CancelledError
-        If the client left or the proxy stops; the books are closed then too.
+        If the client left; the books are closed then too.
     """
     started_s = work.desk.clock()
     try:
@@ -36,8 +36,10 @@ async def serve(work: Work) -> None:
     except ClientGoneError:
         _leave(work)
     except asyncio.CancelledError:
-        _leave(work)
-        raise
+        if not work.client.cut_off:
+            _leave(work)
+            raise
+        await _fail(work, RequestError(503, "the proxy shuts down", code="draining"))
     except Exception:
         log.exception("request %s failed", work.client.request_id)
         await _fail(work, RequestError(500, "the proxy failed", code="internal"))
@@ -132,6 +134,7 @@ def _account(work: Work, started_s: float) -> None:
     telemetry.request_s.labels(endpoint).observe(now_s - started_s)
     if work.counter.source is not None:
         telemetry.sources.labels(work.counter.source.value).inc()
+        telemetry.corrections.inc(work.counter.corrected)
     if work.first_byte_s is not None:
         telemetry.ttft_s.labels(endpoint).observe(work.first_byte_s - started_s)
         if work.counter.tokens > 1:

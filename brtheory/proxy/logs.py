@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from brtheory.proxy.settings import LogSettings
 
 ROOT = "brtheory"
+HTTP = "brtheory.proxy.http"
+"""Logger of the HTTP parser, which tells a traceback for every broken request."""
 _FIELDS = "fields"
 
 
@@ -42,6 +44,8 @@ def set_up_logs(settings: LogSettings) -> None:
     logger.handlers = [handler]
     logger.setLevel(settings.level.upper())
     logger.propagate = False
+    if settings.level != "debug":
+        logging.getLogger(HTTP).setLevel(logging.CRITICAL)
 
 
 def log_fields(logger: logging.Logger, message: str, **fields: object) -> None:

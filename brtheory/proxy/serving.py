@@ -14,6 +14,7 @@ from aiohttp import web
 from brtheory.errors import InputError
 from brtheory.proxy.admin import Admin
 from brtheory.proxy.app import Front
+from brtheory.proxy.logs import HTTP
 from brtheory.proxy.proxy import Proxy
 from brtheory.proxy.settings import ServerSettings, Settings
 
@@ -66,6 +67,8 @@ class Running:
         self.proxy.draining = True
         await self._sites[0].stop()
         self._drained = await self.front.drained(timeout_s=drain_s)
+        if not self._drained:
+            await self.front.cut_off()
         for runner in self._runners:
             await runner.cleanup()
         await self.front.close()
@@ -91,6 +94,7 @@ async def start(settings: Settings) -> Running:
             front.application(),
             handler_cancellation=True,
             access_log=None,
+            logger=logging.getLogger(HTTP),
             keepalive_timeout=KEEPALIVE_S,
             max_line_size=limit,
             max_field_size=limit,
@@ -99,7 +103,11 @@ async def start(settings: Settings) -> Running:
     ]
     addresses = [(settings.server.host, settings.server.port)]
     if settings.admin.enabled:
-        runners.append(web.AppRunner(Admin(proxy).application(), access_log=None))
+        runners.append(
+            web.AppRunner(
+                Admin(proxy).application(), access_log=None, logger=logging.getLogger(HTTP)
+            )
+        )
         addresses.append((settings.admin.host, settings.admin.port))
     sites, ports = [], []
     try:

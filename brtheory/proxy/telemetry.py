@@ -46,7 +46,7 @@ class Telemetry:
         self.recomputed = self._counter("recomputed", "Requests preempted and prefilled again")
         self.sources = self._counter("token_source", "Streams by token count source", "source")
         self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of requests")
-        self.unsettled = self._counter("count_corrections", "Tokens corrected by final usage")
+        self.corrections = self._counter("count_corrections", "Tokens corrected by final usage")
         self.request_s = self._histogram("request", "Whole request", LONG_S, "endpoint")
         self.ttft_s = self._histogram("ttft", "Time to the first byte", LONG_S, "endpoint")
         self.tpot_s = self._histogram("tpot", "Time per output token", SHORT_S, "endpoint")

@@ -84,6 +84,7 @@ def test_without_a_source_chunks_are_counted_and_the_final_usage_settles(
     assert counter.source is (TokenSource.CHUNKS if carrying else None)
     assert counter.observe(read_chunk(text(final(true_total)))) == true_total - carrying
     assert (counter.tokens, counter.settled) == (true_total, True)
+    assert counter.corrected == abs(true_total - carrying)
     if carrying:
         # One stream moves the ratio a tenth of the way from 1 to what it has shown.
         assert ratio.value == pytest.approx(1 + 0.1 * (min(true_total / carrying, 64) - 1))

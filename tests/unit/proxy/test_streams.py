@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession, TCPConnector, web
 
 from tests.unit.proxy.desk import books_are_empty
 from tests.unit.proxy.engines import (
@@ -14,6 +14,7 @@ from tests.unit.proxy.engines import (
     Stack,
     answer,
     asynchronous,
+    asynchronous_for,
     chunk,
     event,
     open_stream,
@@ -155,24 +156,23 @@ async def test_cancellation_at_random_times_leaks_nothing() -> None:
         assert s.running.proxy.upstream.open_connections == 0
 
 
-@asynchronous
-async def test_more_than_a_hundred_streams_run_at_once() -> None:
-    async with stack(slots=400) as s:
+@pytest.mark.parametrize("streams", [300, pytest.param(2000, marks=pytest.mark.slow)])
+@asynchronous_for(240)
+async def test_streams_run_at_once_by_the_thousand_and_leave_no_socket_open(streams: int) -> None:
+    flags = ("pool.queue=4000", "upstream.health_interval_s=600", "upstream.connect_s=60")
+    async with stack(*flags, slots=streams) as s:
         s.decodes[0].hold = asyncio.Event()
-        tasks = [asyncio.create_task(s.generate(stream=True)) for _ in range(100)]
-        more = [asyncio.create_task(_other_client(s)) for _ in range(3)]
-        await until(lambda: s.decodes[0].streams == 400, timeout_s=30)
-        s.decodes[0].hold.set()
-        assert {status for status, _, _ in await asyncio.gather(*tasks)} == {200}
-        await asyncio.gather(*more)
+        async with ClientSession(connector=TCPConnector(limit=0)) as http:
+            crowd = Stack(s.prefills, s.decodes, s.running, http, s.url, s.admin)
+            tasks = [asyncio.create_task(crowd.generate(stream=True)) for _ in range(streams)]
+            await until(lambda: s.decodes[0].streams == streams, timeout_s=200)
+            assert s.running.proxy.upstream.open_connections == streams
+            s.decodes[0].hold.set()
+            for status, _, text in await asyncio.gather(*tasks):
+                assert status == 200
+                assert text.endswith("data: [DONE]\n\n")
         await settled(s)
-
-
-async def _other_client(s: Stack) -> None:
-    """A hundred streams over connections of their own."""
-    async with ClientSession() as http:
-        other = Stack(s.prefills, s.decodes, s.running, http, s.url, s.admin)
-        await asyncio.gather(*(other.generate(stream=True) for _ in range(100)))
+        assert s.running.proxy.upstream.open_connections == 0
 
 
 @asynchronous

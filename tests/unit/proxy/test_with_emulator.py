@@ -17,7 +17,7 @@ from brtheory.proxy.config import load_settings
 from brtheory.proxy.serving import start
 from brtheory.simulation.workload import ClusterShape, StepTime
 from tests.unit.proxy.desk import books_are_empty
-from tests.unit.proxy.engines import Stack, asynchronous, asynchronous_for, until
+from tests.unit.proxy.engines import Stack, asynchronous, until
 
 FAST = PrefillSpeed(tokens_per_s=1e6, overhead_s=0.001)
 
@@ -200,18 +200,3 @@ async def test_draining_under_load_cuts_not_one_stream() -> None:
             assert status == 200
             assert text.count('"text"') == 30
             assert text.endswith("data: [DONE]\n\n")
-
-
-@pytest.mark.slow
-@asynchronous_for(240)
-async def test_two_thousand_streams_at_once_leave_no_socket_open() -> None:
-    flags = ("pool.queue=4000", "upstream.health_timeout_s=30", "upstream.connect_s=60")
-    config = {"shape": ClusterShape(4, 500), "step_time": StepTime(a0=0, b0=1.0)}
-    async with emulated(*flags, **config) as s:
-        body = {"model": "emulated", "max_tokens": 60, "ignore_eos": True, "stream": True}
-        tasks = [asyncio.create_task(s.generate(**body)) for _ in range(2000)]
-        await until(lambda: sum(s.truth["active"]) == 2000, timeout_s=100)
-        for status, _, text in await asyncio.gather(*tasks):
-            assert status == 200
-            assert text.endswith("data: [DONE]\n\n")
-        await nothing_is_left(s)
