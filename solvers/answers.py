@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from brtheory.offline.assignment import Assignment, Placement
 from solvers.budget import Progress
 from solvers.certify import CertificationError, judged_value
-from solvers.model import ScheduleModel, TickModel
+from solvers.model import ScheduleModel
 from solvers.problem import Problem, TickProblem
 from solvers.result import Claim, Limit, Stop
+from solvers.tick_model import TickModel
 
 RELATIVE_SLACK = 1e-9
 """Floating-point error granted to a backend's bound before it is rounded up to an integer."""

@@ -11,7 +11,7 @@ from brtheory.routers.reference import BalanceRoute
 from brtheory.simulation.replay import replay
 from solvers.budget import Budget
 from solvers.certify import CertificationError, judged_value
-from solvers.dynamic import PartitionSearch
+from solvers.partition_search import PartitionSearch
 from solvers.problem import (
     FixedAdmissions,
     FreeAdmissions,

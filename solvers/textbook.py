@@ -6,7 +6,8 @@ a slot row at every step, the longest horizon, no cuts, no step bounds, no start
 
 from dataclasses import replace
 
-from solvers.model import Block, ScheduleModel, schedule_model
+from solvers.model import Block, ScheduleModel
+from solvers.model_build import schedule_model
 from solvers.problem import FixedAdmissions, FreeAdmissions
 
 

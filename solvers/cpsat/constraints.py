@@ -7,7 +7,8 @@ from itertools import pairwise
 from ortools.sat.python.cp_model import CpModel, IntVar, LinearExpr
 
 from solvers.cpsat.variables import ScheduleVariables, TickVariables
-from solvers.model import ScheduleModel, TickModel
+from solvers.model import ScheduleModel
+from solvers.tick_model import TickModel
 
 Terms = Iterable[tuple[IntVar, int]]
 

@@ -25,10 +25,12 @@ from solvers.cpsat.variables import (
     tick_variables,
 )
 from solvers.incumbents import best_known
-from solvers.model import ScheduleModel, TickModel, canonical, schedule_model, tick_model
+from solvers.model import ScheduleModel, canonical
+from solvers.model_build import schedule_model
 from solvers.problem import FixedAdmissions, FreeAdmissions, Problem, TickProblem
 from solvers.result import Claim, Stop
 from solvers.textbook import textbook_model
+from solvers.tick_model import TickModel, tick_model
 
 Known = tuple[Assignment, int] | None
 

@@ -4,7 +4,8 @@ from ortools.sat.python.cp_model import CpModel, LinearExpr
 
 from solvers.answers import scale
 from solvers.cpsat.variables import ScheduleVariables, TickVariables
-from solvers.model import ScheduleModel, TickModel
+from solvers.model import ScheduleModel
+from solvers.tick_model import TickModel
 
 
 def schedule_objective(program: CpModel, model: ScheduleModel, x: ScheduleVariables) -> None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from ortools.sat.python.cp_model import CpModel, IntVar
 
-from solvers.model import ScheduleModel, TickModel
+from solvers.model import ScheduleModel
+from solvers.tick_model import TickModel
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from brtheory.simulation.run import build_predictor
 from solvers.budget import Budget
 from solvers.certify import judged_value
 from solvers.facade import solve_problem
-from solvers.model import fewest_steps
+from solvers.model_build import fewest_steps
 from solvers.objective import ObjectiveName
 from solvers.problem import FixedAdmissions, FreeAdmissions, admission_steps
 from solvers.result import SolveResult

@@ -7,7 +7,8 @@ from itertools import pairwise
 import pulp
 
 from solvers.milp.variables import ScheduleVariables, TickVariables
-from solvers.model import ScheduleModel, TickModel
+from solvers.model import ScheduleModel
+from solvers.tick_model import TickModel
 
 Terms = Iterable[tuple[pulp.LpVariable, int]]
 

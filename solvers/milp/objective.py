@@ -4,7 +4,8 @@ import pulp
 
 from solvers.answers import scale
 from solvers.milp.variables import ScheduleVariables, TickVariables
-from solvers.model import ScheduleModel, TickModel
+from solvers.model import ScheduleModel
+from solvers.tick_model import TickModel
 
 
 def schedule_objective(program: pulp.LpProblem, model: ScheduleModel, x: ScheduleVariables) -> None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pulp
 
-from solvers.model import ScheduleModel, TickModel
+from solvers.model import ScheduleModel
+from solvers.tick_model import TickModel
 
 
 @dataclass(frozen=True)

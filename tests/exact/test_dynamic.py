@@ -10,8 +10,8 @@ from brtheory.offline.generate import random_instance
 from brtheory.offline.instance import Instance, OfflineRequest
 from solvers.budget import Budget, Options, Progress
 from solvers.certify import certify
-from solvers.dynamic import PartitionSearch
 from solvers.facade import solve, solve_problem
+from solvers.partition_search import PartitionSearch
 from solvers.partitions import IDLE, NumpyKernel, States, empty_state
 from solvers.partitions_compiled import CompiledKernel
 from solvers.problem import FixedAdmissions

@@ -20,9 +20,11 @@ from solvers.budget import Budget, Options, Progress
 from solvers.certify import CertificationError
 from solvers.facade import solve, solve_problem
 from solvers.incumbents import best_known
-from solvers.model import canonical, fewest_steps, schedule_model, tick_model
+from solvers.model import canonical
+from solvers.model_build import fewest_steps, schedule_model
 from solvers.problem import FixedAdmissions, FreeAdmissions, TickProblem
 from solvers.result import Limit, Stop
+from solvers.tick_model import tick_model
 from tests.exact.problems import fifo_steps, tiny_instance
 
 BACKENDS = ("milp", "cpsat")
