@@ -1,6 +1,6 @@
 (* T17: the loads of all steps and replicas sum to the work of the requests, for every sticky
    schedule; so total imbalance is G times total barrier time minus a constant. *)
-Require Import ZArith Lia List Arith.
+Require Import ZArith Lia List Arith Bool.
 From Kernel Require Import Imbalance.
 Import ListNotations.
 Open Scope Z_scope.
@@ -55,11 +55,11 @@ Lemma weight_until r n :
   sum n (weight r)
   = sum (Nat.min (n - start r) (steps r)) (fun age => prompt r + Z.of_nat age).
 Proof.
-  induction n as [| n IH]; [reflexivity |]. simpl sum. rewrite IH. unfold weight.
+  induction n as [| n IH]; [reflexivity |]. cbn [sum]. rewrite IH. unfold weight.
   destruct (Nat.leb_spec (start r) n) as [A | A]; cbn [andb].
   - destruct (Nat.ltb_spec n (start r + steps r)) as [B | B].
     + replace (Nat.min (S n - start r) (steps r)) with (S (Nat.min (n - start r) (steps r))) by lia.
-      simpl sum. replace (Nat.min (n - start r) (steps r)) with (n - start r)%nat by lia. lia.
+      cbn [sum]. replace (Nat.min (n - start r) (steps r)) with (n - start r)%nat by lia. reflexivity.
     + replace (Nat.min (S n - start r) (steps r)) with (Nat.min (n - start r) (steps r)) by lia. lia.
   - replace (Nat.min (S n - start r) (steps r)) with 0%nat by lia.
     replace (Nat.min (n - start r) (steps r)) with 0%nat by lia. reflexivity.
@@ -73,7 +73,7 @@ Proof.
   { induction n as [| n IH]; [reflexivity |]. simpl sum. rewrite Nat2Z.inj_succ. nia. }
   replace (Z.of_nat n * (Z.of_nat n - 1))
     with (2 * (sum n (fun age => s + Z.of_nat age) - Z.of_nat n * s)) by lia.
-  rewrite Z.mul_comm, Z.div_mul; lia.
+  rewrite (Z.mul_comm 2), Z.div_mul by lia. lia.
 Qed.
 
 Theorem conservation rs G K :
