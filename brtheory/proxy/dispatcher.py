@@ -20,7 +20,7 @@ class Dispatcher:
     interval_s
         Shortest time between two ticks while waiting may gain something.
     on_tick
-        Called with the seconds each dispatch took.
+        Called with the seconds of each dispatch in which the router decided.
     """
 
     def __init__(self, desk: Desk, *, interval_s: float, on_tick: Callable[[float], None]) -> None:
@@ -29,41 +29,42 @@ class Dispatcher:
         self._on_tick = on_tick
         self._loop = asyncio.get_running_loop()
         self._soon: asyncio.Handle | None = None
-        self._deadline: asyncio.TimerHandle | None = None
+        self._later: asyncio.TimerHandle | None = None
         self._last_s = float("-inf")
         desk.on_change = self.wanted
 
     def wanted(self) -> None:
         """Dispatch soon; any number of calls before that count as one."""
         if self._soon is None:
-            wait_s = self._last_s + self._interval_s - self._loop.time()
-            if wait_s <= 0 or self._desk.ticker.nothing_to_gain(self._desk.fleet.live("decode")):
-                self._soon = self._loop.call_soon(self._run)
-            else:
-                self._soon = self._loop.call_later(wait_s, self._run)
+            self._soon = self._loop.call_soon(self._run)
 
     def stop(self) -> None:
         """Cancel what is planned."""
-        for handle in (self._soon, self._deadline):
+        for handle in (self._soon, self._later):
             if handle is not None:
                 handle.cancel()
 
     def _run(self) -> None:
         self._soon = None
-        self._last_s = self._loop.time()
-        started = time.perf_counter()
+        desk, wait_s = self._desk, self._last_s + self._interval_s - self._loop.time()
+        if wait_s > 0 and not desk.ticker.nothing_to_gain(desk.fleet.live("decode")):
+            desk.pump()
+            self._wake_at(self._loop.time() + wait_s)
+            return
+        started, ticks = time.perf_counter(), desk.ticker.ticks
         try:
-            self._desk.dispatch()
+            desk.dispatch()
         except Exception:
             # A fault here must not stop the requests that are to come.
             log.exception("dispatch failed")
-        self._on_tick(time.perf_counter() - started)
-        self._plan_deadline()
+        if desk.ticker.ticks > ticks:
+            self._last_s = self._loop.time()
+            self._on_tick(time.perf_counter() - started)
+        self._wake_at(desk.pool.next_deadline_s(self._loop.time()))
 
-    def _plan_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        at_s = self._desk.pool.next_deadline_s(self._loop.time())
+    def _wake_at(self, at_s: float) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if at_s < float("inf"):
-            self._deadline = self._loop.call_at(at_s, self.wanted)
+            self._later = self._loop.call_at(at_s, self.wanted)
