@@ -11,7 +11,8 @@ from brtheory.routers import fast_oldest
 from brtheory.routers.fast_arrays import Decisions, TickArrays
 from brtheory.routers.fast_oldest import Patience
 from brtheory.routers.fast_once_kernels import balance_once, fifo_once, window_once
-from brtheory.routers.kernels import LARGEST, MARGIN_FIRST, NEWEST, OLDEST, SLOTS_FIRST
+from brtheory.routers.fast_replica_kernels import MARGIN_FIRST, SLOTS_FIRST
+from brtheory.routers.kernels import LARGEST, NEWEST, OLDEST
 from brtheory.routers.params import BalanceRouteParams, WindowParams
 
 KEYS = {"slots-first": SLOTS_FIRST, "margin-first": MARGIN_FIRST}

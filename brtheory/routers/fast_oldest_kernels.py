@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import entry_kernel, kernel
 from brtheory.routers.fast_pool_kernels import Pool, oldest, remove
-from brtheory.routers.kernels import (
+from brtheory.routers.fast_replica_kernels import (
     LOAD_ONLY,
     SLOTS_FIRST,
     Loads,

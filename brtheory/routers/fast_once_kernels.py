@@ -9,15 +9,9 @@ from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import entry_kernel, kernel
 from brtheory.routers.fast_oldest_kernels import fifo_tick, window_tick
 from brtheory.routers.fast_pool_kernels import Pool, append, make_pool
-from brtheory.routers.kernels import (
-    LARGEST,
-    NEWEST,
-    balance_tick,
-    make_loads,
-    make_out,
-    make_rules,
-    scratch_for,
-)
+from brtheory.routers.fast_replica_kernels import make_loads, make_out
+from brtheory.routers.fast_subset_kernels import scratch_for
+from brtheory.routers.kernels import LARGEST, NEWEST, balance_tick, make_rules
 
 FloatArray = NDArray[np.float64]
 POOL_BEYOND_LIMIT = -2

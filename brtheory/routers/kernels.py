@@ -10,15 +10,29 @@ merging, one candidate at a time. All arithmetic is in int64, exact up to the to
 
 from typing import NamedTuple
 
-import numpy as np
-
 from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import entry_kernel, kernel
 from brtheory.routers.fast_pool_kernels import Pool, beyond, largest, oldest, remove, up_to
+from brtheory.routers.fast_replica_kernels import (
+    Loads,
+    Out,
+    close_top,
+    focus,
+    open_heap,
+    raise_envelope,
+    raise_row,
+    room_on,
+    settle_top,
+)
+from brtheory.routers.fast_subset_kernels import (
+    Scratch,
+    allowed,
+    keep_singles,
+    members,
+    sorted_subsets,
+)
 
-SLOTS_FIRST, MARGIN_FIRST, LOAD_ONLY = range(3)
 OLDEST, NEWEST, LARGEST = range(3)
-INT64_MAX = 2**63 - 1
 BEYOND_LIMIT = -1
 """Answer of a tick whose loads exceed the token limit; nothing is decided then."""
 
@@ -53,51 +67,6 @@ class Rules(NamedTuple):
     limit: int
 
 
-class Loads(NamedTuple):
-    """Replicas during a tick, shapes (G,) unless said otherwise.
-
-    Parameters
-    ----------
-    columns
-        Projected loads, shape (G, C); only read.
-    cap, room, added, present
-        Free slots; free KV tokens (empty where unlimited); tokens admitted in this tick; L_g now,
-        those included, side by side where the heap can reach them quickly.
-    heap
-        Indices of open replicas, the next one first.
-    envelope, margins
-        M_h, and m_{g,h} of the replica in turn, shape (H + 1,).
-    """
-
-    columns: IntArray
-    cap: IntArray
-    room: IntArray
-    added: IntArray
-    present: IntArray
-    heap: IntArray
-    envelope: IntArray
-    margins: IntArray
-
-
-class Scratch(NamedTuple):
-    """Room for subsets: sums, masks and a merge of both, shape (2^R_max,); candidates (R_max,)."""
-
-    sums: IntArray
-    masks: IntArray
-    other_sums: IntArray
-    other_masks: IntArray
-    chosen: IntArray
-
-
-class Out(NamedTuple):
-    """Decisions in order; the arrays hold min(P, S_tot) entries at least."""
-
-    position: IntArray
-    replica: IntArray
-    stage: IntArray
-    score: IntArray
-
-
 @entry_kernel
 def make_rules(weights: IntArray, options: IntArray) -> Rules:
     """Rules from the weights and the other fields in their order."""
@@ -128,86 +97,31 @@ def balance_tick(
     while size > 0 and count < waiting:
         replica = loads.heap[0]
         lowest = focus(loads, start, replica)
-        stage, score, members = 2, 0, 0
+        stage, size_of_set = 2, 0
         if free > rules.greedy:
             stage = 1
-            members = _single(pool, loads, replica, rules, scratch, lowest)
+            size_of_set = _single(pool, loads, replica, rules, scratch, lowest)
         else:
-            members = _set(pool, loads, replica, rules, scratch, lowest)
-        if members == 0:
+            size_of_set = _set(pool, loads, replica, rules, scratch, lowest)
+        if size_of_set == 0:
             free -= loads.cap[replica]
             size = close_top(loads, rules.key, size)
             continue
         delta = 0
-        for j in range(members):
+        for j in range(size_of_set):
             delta += pool.prompts[scratch.chosen[j]]
         score = f_score(loads.margins, rules, delta)
-        for j in range(members):
+        for j in range(size_of_set):
             out.position[count] = scratch.chosen[j]
             out.replica[count] = replica
             out.stage[count] = stage
             out.score[count] = score
             _occupy(pool, loads, replica, scratch.chosen[j])
             count += 1
-        free -= members
-        _raise(loads, start, replica)
+        free -= size_of_set
+        raise_row(loads, start, replica)
         size = settle_top(loads, rules.key, size)
     return count
-
-
-@entry_kernel
-def make_loads(
-    columns: IntArray, start: int, free_slots: IntArray, room: IntArray, width: int
-) -> Loads:
-    """A tick's own view of the replicas; ``columns`` stays the caller's."""
-    replicas = len(free_slots)
-    return Loads(
-        columns,
-        free_slots.copy(),
-        room.copy(),
-        np.zeros(replicas, np.int64),
-        columns[:, start].copy(),
-        np.empty(replicas, np.int64),
-        np.empty(width, np.int64),
-        np.empty(width, np.int64),
-    )
-
-
-@entry_kernel
-def make_out(entries: int) -> Out:
-    """Room for ``entries`` decisions."""
-    return Out(
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-    )
-
-
-@kernel
-def raise_envelope(loads: Loads, start: int) -> None:
-    """M_h = max_g Lhat_g(h), from scratch."""
-    envelope, columns, width = loads.envelope, loads.columns, len(loads.envelope)
-    envelope[:] = 0
-    for g in range(len(loads.cap)):
-        row = columns[g, start : start + width]
-        for h in range(width):
-            envelope[h] = max(envelope[h], row[h])
-
-
-@kernel
-def focus(loads: Loads, start: int, replica: int) -> int:
-    """Compute the margins of a replica; the least of them."""
-    width = len(loads.envelope)
-    margins, envelope, columns = loads.margins, loads.envelope, loads.columns
-    added, lowest = loads.added[replica], INT64_MAX
-    # A view of the row from column 0 on: an index that may be negative would not be vectorised.
-    row = columns[replica, start : start + width]
-    for h in range(width):
-        margins[h] = envelope[h] - row[h] - added
-    for h in range(width):
-        lowest = min(lowest, margins[h])
-    return lowest
 
 
 @kernel
@@ -242,71 +156,6 @@ def up_to_peak(margins: IntArray, rules: Rules, lowest: int, delta: int) -> bool
 
 
 @kernel
-def open_heap(loads: Loads, key: int) -> int:
-    """Collect the replicas with a free slot, the first one on top; their number."""
-    size = 0
-    for g in range(len(loads.cap)):
-        if loads.cap[g] > 0:
-            loads.heap[size] = g
-            size += 1
-    for node in range(size // 2 - 1, -1, -1):
-        _sift(loads, key, size, node)
-    return size
-
-
-@kernel
-def settle_top(loads: Loads, key: int, size: int) -> int:
-    """Put the replica just served where it belongs now; the size left."""
-    if loads.cap[loads.heap[0]] == 0:
-        size -= 1
-        loads.heap[0] = loads.heap[size]
-    _sift(loads, key, size, 0)
-    return size
-
-
-@kernel
-def close_top(loads: Loads, key: int, size: int) -> int:
-    """Take the replica on top out of this tick; the size left."""
-    loads.cap[loads.heap[0]] = 0
-    return settle_top(loads, key, size)
-
-
-@kernel
-def room_on(loads: Loads, replica: int) -> int:
-    """Free KV tokens of a replica, 0 where nobody looks at them."""
-    return loads.room[replica] if len(loads.room) > 0 else 0
-
-
-@kernel
-def _sift(loads: Loads, key: int, size: int, node: int) -> None:
-    heap, present, cap = loads.heap, loads.present, loads.cap
-    if node >= size:
-        return
-    moving = heap[node]
-    while 2 * node + 1 < size:
-        child = 2 * node + 1
-        if child + 1 < size and _precedes(present, cap, key, heap[child + 1], heap[child]):
-            child += 1
-        if not _precedes(present, cap, key, heap[child], moving):
-            break
-        heap[node] = heap[child]
-        node = child
-    heap[node] = moving
-
-
-@kernel
-def _precedes(present: IntArray, cap: IntArray, key: int, a: int, b: int) -> bool:
-    """Whether replica a has the larger (cap, margin) or (margin, cap), ties to the lower index."""
-    if key == SLOTS_FIRST and cap[a] != cap[b]:
-        return bool(cap[a] > cap[b])
-    if present[a] != present[b]:
-        return bool(present[a] < present[b])
-    if key == MARGIN_FIRST and cap[a] != cap[b]:
-        return bool(cap[a] > cap[b])
-    return a < b
-
-
-@kernel
 def _occupy(pool: Pool, loads: Loads, replica: int, position: int) -> None:
     loads.cap[replica] -= 1
     loads.added[replica] += pool.prompts[position]
@@ -314,15 +163,6 @@ def _occupy(pool: Pool, loads: Loads, replica: int, position: int) -> None:
     if len(loads.room) > 0:
         loads.room[replica] -= pool.reserved[position]
     remove(pool, position)
-
-
-@kernel
-def _raise(loads: Loads, start: int, replica: int) -> None:
-    width = len(loads.envelope)
-    envelope, added = loads.envelope, loads.added[replica]
-    row = loads.columns[replica, start : start + width]
-    for h in range(width):
-        envelope[h] = max(envelope[h], row[h] + added)
 
 
 @kernel
@@ -356,15 +196,15 @@ def _set(
 ) -> int:
     """Stage 2: put the best set of candidates into ``chosen``, oldest first; its size."""
     candidates = _first_candidates(pool, rules, scratch.chosen)
-    count = _sorted_subsets(pool, candidates, scratch)
-    count = _allowed(pool, loads, replica, candidates, count, scratch)
+    count = sorted_subsets(pool, candidates, scratch)
+    count = allowed(pool, loads, replica, candidates, count, scratch)
     if count == 0:
         return 0
     best = _best(loads.margins, rules, lowest, scratch.sums, count)
     if f_score(loads.margins, rules, scratch.sums[best]) <= 0:
-        count = _keep_singles(count, scratch)
+        count = keep_singles(count, scratch)
         best = _best(loads.margins, rules, lowest, scratch.sums, count)
-    return _members(scratch, candidates, scratch.masks[best])
+    return members(scratch, candidates, scratch.masks[best])
 
 
 @kernel
@@ -378,93 +218,6 @@ def _first_candidates(pool: Pool, rules: Rules, chosen: IntArray) -> int:
         count += 1
         position = pool.after[position] if rules.order == OLDEST else pool.before[position]
     return count
-
-
-@kernel
-def _sorted_subsets(pool: Pool, candidates: int, scratch: Scratch) -> int:
-    """Sums of all subsets in ascending order, equal ones by mask; their number, 2^candidates."""
-    sums, masks = scratch.sums, scratch.masks
-    others, other_masks = scratch.other_sums, scratch.other_masks
-    sums[0] = 0
-    masks[0] = 0
-    count = 1
-    for j in range(candidates):
-        _merge(sums, masks, count, pool.prompts[scratch.chosen[j]], 1 << j, others, other_masks)
-        count *= 2
-        for i in range(count):
-            sums[i] = others[i]
-            masks[i] = other_masks[i]
-    return count
-
-
-@kernel
-def _merge(
-    sums: IntArray,
-    masks: IntArray,
-    count: int,
-    prompt: int,
-    bit: int,
-    others: IntArray,
-    other_masks: IntArray,
-) -> None:
-    """Merge the subsets with those that have one more candidate; equal sums by mask."""
-    without, extended = 0, 0
-    for i in range(2 * count):
-        longer = sums[extended] + prompt
-        # On equal sums the subset without the candidate has the smaller mask. The largest sum of
-        # all has the candidate, so the extended ones are never used up before the last place.
-        if without < count and sums[without] <= longer:
-            others[i] = sums[without]
-            other_masks[i] = masks[without]
-            without += 1
-        else:
-            others[i] = longer
-            other_masks[i] = masks[extended] | bit
-            extended += 1
-
-
-@kernel
-def _allowed(
-    pool: Pool, loads: Loads, replica: int, candidates: int, count: int, scratch: Scratch
-) -> int:
-    """Keep the non-empty subsets with a slot for each member and KV room; their number."""
-    sums, masks, chosen = scratch.sums, scratch.masks, scratch.chosen
-    limited, room, cap = len(loads.room) > 0, room_on(loads, replica), loads.cap[replica]
-    kept = 0
-    for i in range(count):
-        mask = masks[i]
-        if mask > 0 and _ones(mask) <= cap:
-            needed = 0
-            if limited:
-                for j in range(candidates):
-                    needed += pool.reserved[chosen[j]] if mask >> j & 1 else 0
-            if not limited or needed <= room:
-                sums[kept] = sums[i]
-                masks[kept] = mask
-                kept += 1
-    return kept
-
-
-@kernel
-def _ones(mask: int) -> int:
-    ones = 0
-    while mask > 0:
-        mask &= mask - 1
-        ones += 1
-    return ones
-
-
-@kernel
-def _keep_singles(count: int, scratch: Scratch) -> int:
-    sums, masks = scratch.sums, scratch.masks
-    kept = 0
-    for i in range(count):
-        mask = masks[i]
-        if mask & (mask - 1) == 0:
-            sums[kept] = sums[i]
-            masks[kept] = mask
-            kept += 1
-    return kept
 
 
 @kernel
@@ -485,31 +238,3 @@ def _best(margins: IntArray, rules: Rules, lowest: int, sums: IntArray, count: i
     if low < count and f_score(margins, rules, sums[low]) >= f_score(margins, rules, sums[below]):
         return low
     return below
-
-
-@kernel
-def _members(scratch: Scratch, candidates: int, mask: int) -> int:
-    """Move the mask's candidates to the front of ``chosen``, by position; their number."""
-    size = 0
-    for j in range(candidates):
-        if mask >> j & 1:
-            position = scratch.chosen[j]
-            i = size
-            while i > 0 and scratch.chosen[i - 1] > position:
-                scratch.chosen[i] = scratch.chosen[i - 1]
-                i -= 1
-            scratch.chosen[i] = position
-            size += 1
-    return size
-
-
-@entry_kernel
-def scratch_for(most: int) -> Scratch:
-    """Room for the subsets of ``most`` candidates."""
-    return Scratch(
-        np.empty(1 << most, np.int64),
-        np.empty(1 << most, np.int64),
-        np.empty(1 << most, np.int64),
-        np.empty(1 << most, np.int64),
-        np.empty(max(most, 1), np.int64),
-    )

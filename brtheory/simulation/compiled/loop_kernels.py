@@ -1,17 +1,10 @@
 """The compiled loop: the four phases of a step until enough requests have completed."""
 
 from brtheory.routers.backend import entry_kernel, kernel
-from brtheory.simulation.compiled.phase_kernels import (
-    Setup,
-    Tick,
-    World,
-    admit,
-    complete,
-    jump,
-    receive,
-    run_steps,
-)
+from brtheory.simulation.compiled.admission_kernels import admit
+from brtheory.simulation.compiled.phase_kernels import complete, jump, receive, run_steps
 from brtheory.simulation.compiled.state_kernels import COMPLETED, RUNNING
+from brtheory.simulation.compiled.world_kernels import Setup, Tick, World
 
 GOING_ON, BEYOND, STUCK = range(3)
 """Answers: all well; the state is beyond the router's token limit; waiting on an idle cluster."""

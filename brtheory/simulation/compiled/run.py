@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from brtheory.core.cluster import IntArray
 from brtheory.core.fscore import ScoreWeights, check_token_limit, one_step_weights
 from brtheory.errors import BrtheoryError
-from brtheory.routers import fast_oldest_kernels, fast_pool_kernels, kernels
+from brtheory.routers import (
+    fast_oldest_kernels,
+    fast_pool_kernels,
+    fast_replica_kernels,
+    fast_subset_kernels,
+    kernels,
+)
 from brtheory.routers.baselines import (
     EngineScore,
     JoinShortestQueue,
@@ -23,22 +29,22 @@ from brtheory.routers.params import BalanceRouteParams
 from brtheory.routers.protocol import Router
 from brtheory.routers.reference import BalanceRoute
 from brtheory.routers.window import Window, check_window_limit, window_token_limit
-from brtheory.simulation.compiled import phase_kernels as phase
 from brtheory.simulation.compiled import state_kernels as state
+from brtheory.simulation.compiled import world_kernels as world_of
 from brtheory.simulation.compiled.loop_kernels import BEYOND, STUCK, run_until
 from brtheory.simulation.plan import ArrivalPlan
 from brtheory.simulation.record import RunRecord, Totals, empty_record
 from brtheory.simulation.workload import ClusterShape, Lengths, StepTime
 
 CODES: dict[type, int] = {
-    JoinShortestQueue: phase.JSQ,
-    LeastTokens: phase.LEAST_TOKENS,
-    EngineScore: phase.ENGINE_SCORE,
-    RoundRobin: phase.ROUND_ROBIN,
-    PoolFifo: phase.POOL_FIFO,
-    Window: phase.WINDOW,
+    JoinShortestQueue: world_of.JSQ,
+    LeastTokens: world_of.LEAST_TOKENS,
+    EngineScore: world_of.ENGINE_SCORE,
+    RoundRobin: world_of.ROUND_ROBIN,
+    PoolFifo: world_of.POOL_FIFO,
+    Window: world_of.WINDOW,
 }
-ARRIVALS = {"closed": phase.CLOSED, "timed": phase.TIMED, "steps": phase.BY_STEP}
+ARRIVALS = {"closed": world_of.CLOSED, "timed": world_of.TIMED, "steps": world_of.BY_STEP}
 PROGRESS_PARTS = 100
 NOTHING: IntArray = np.empty(0, dtype=np.int64)
 NO_TIMES: NDArray[np.float64] = np.empty(0, dtype=np.float64)
@@ -86,13 +92,13 @@ def run_compiled(
 
 def _setup(
     router: Router, *, shape: ClusterShape, arrivals: ArrivalPlan, step_time: StepTime
-) -> phase.Setup:
+) -> world_of.Setup:
     horizon = router.horizon if isinstance(router, BalanceRoute) else 0
     window = router.params if isinstance(router, Window) else None
     weight = None if window is None else window.wait_weight
     limit = None if window is None else window.age_limit
-    return phase.Setup(
-        router=CODES.get(type(router), phase.BALANCE),
+    return world_of.Setup(
+        router=CODES.get(type(router), world_of.BALANCE),
         arrivals=ARRIVALS[arrivals.kind],
         slots=shape.slots,
         kv_capacity=-1 if shape.kv_capacity is None else shape.kv_capacity,
@@ -121,14 +127,14 @@ def _weights(router: Router, replicas: int) -> ScoreWeights:
 
 
 def _world(
-    lengths: Lengths, shape: ClusterShape, arrivals: ArrivalPlan, setup: phase.Setup
-) -> phase.World:
+    lengths: Lengths, shape: ClusterShape, arrivals: ArrivalPlan, setup: world_of.Setup
+) -> world_of.World:
     n, prompts = len(lengths), np.array(lengths.prompt_tokens)
     outputs = np.array(lengths.output_tokens)
     running = min(n, shape.replicas * shape.slots)
     closed = arrivals.kind == "closed"
     record = empty_record(outputs, replicas=shape.replicas)
-    return phase.World(
+    return world_of.World(
         requests=state.Requests(
             prompts, outputs, NOTHING if shape.kv_capacity is None else prompts + outputs
         ),
@@ -165,8 +171,8 @@ def _arrival_arrays(plan: ArrivalPlan) -> state.Arrivals:
 
 
 def _tick(
-    router: Router, shape: ClusterShape, setup: phase.Setup, world: phase.World
-) -> phase.Tick:
+    router: Router, shape: ClusterShape, setup: world_of.Setup, world: world_of.World
+) -> world_of.Tick:
     scored = isinstance(router, BalanceRoute)
     params = router.params if isinstance(router, BalanceRoute) else BalanceRouteParams()
     weights, options = rule_arrays(params, _weights(router, shape.replicas), shape.replicas)
@@ -174,14 +180,14 @@ def _tick(
     requests, horizon = world.requests, _horizon(shape, setup, world)
     columns = horizon.columns if setup.horizon > 0 else world.replicas.columns
     free = np.zeros(shape.replicas, dtype=np.int64)
-    return phase.Tick(
+    return world_of.Tick(
         pool=fast_pool_kernels.make_pool(requests.prompts, requests.reserved, scored),
-        loads=kernels.make_loads(
+        loads=fast_replica_kernels.make_loads(
             columns, 0, free, NOTHING if setup.kv_capacity < 0 else free, len(weights)
         ),
         rules=rules,
-        scratch=kernels.scratch_for(rules.most),
-        out=kernels.make_out(min(len(requests.prompts), shape.replicas * shape.slots)),
+        scratch=fast_subset_kernels.scratch_for(rules.most),
+        out=fast_replica_kernels.make_out(min(len(requests.prompts), shape.replicas * shape.slots)),
         memory=fast_oldest_kernels.make_memory(
             router.params.memory if isinstance(router, Window) else 1
         ),
@@ -189,7 +195,7 @@ def _tick(
     )
 
 
-def _horizon(shape: ClusterShape, setup: phase.Setup, world: phase.World) -> Horizon:
+def _horizon(shape: ClusterShape, setup: world_of.Setup, world: world_of.World) -> Horizon:
     slots = len(world.requests.prompts) if setup.horizon > 0 else 0
     return make_horizon(shape.replicas, setup.horizon, slots)
 
@@ -201,7 +207,7 @@ def _targets(total: int) -> Iterator[int]:
     yield total
 
 
-def _refuse(router: Router, world: phase.World, tick: phase.Tick) -> None:
+def _refuse(router: Router, world: world_of.World, tick: world_of.Tick) -> None:
     """Raise what the reference raises on this state."""
     clock = tick.horizon.clock
     columns, start = world.replicas.columns, 0
@@ -221,7 +227,7 @@ def _refuse(router: Router, world: phase.World, tick: phase.Tick) -> None:
     raise AssertionError("a compiled run stopped at a limit that is not exceeded")
 
 
-def _run_record(lengths: Lengths, shape: ClusterShape, world: phase.World) -> RunRecord:
+def _run_record(lengths: Lengths, shape: ClusterShape, world: world_of.World) -> RunRecord:
     marks, kept = world.marks, world.record
     has_start, has_end = marks.counters[state.HAS_START], marks.counters[state.HAS_END]
     return RunRecord(
