@@ -21,7 +21,12 @@ ROOT = "brtheory."
 
 def code_fingerprints(statement: Statement) -> dict[str, str]:
     """Name and fingerprint of every production function and class the statement rests on."""
-    return {_name(code): fingerprint(code) for code in reached(statement.about)}
+    return fingerprints(statement.about)
+
+
+def fingerprints(about: Iterable[object]) -> dict[str, str]:
+    """Name and fingerprint of the named objects and of all production code they use."""
+    return {_name(code): fingerprint(code) for code in reached(about)}
 
 
 def claim_fingerprint(statement: Statement) -> str:

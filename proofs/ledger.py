@@ -140,7 +140,8 @@ def run(
         last = _usable(known.get(statement.id), statement)
         layers = []
         for layer in statement.layers:
-            layers.append(_layer_row(layer, last, leave_out=quick and not layer.quick))
+            leave_out = (quick and not layer.quick) or not layer.available()
+            layers.append(_layer_row(layer, last, leave_out=leave_out))
             if on_layer is not None:
                 on_layer(statement.id, layer)
         rows.append(Row(statement, tuple(layers)))

@@ -29,6 +29,7 @@ class Method(StrEnum):
     SMT = "smt"
     EXECUTION = "execution"
     SEARCH = "search"
+    KERNEL = "kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,10 @@ class Outcome:
     artifacts: tuple[tuple[str, str], ...] = ()
 
 
+def _always() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One independent check of a statement.
@@ -67,12 +72,15 @@ class Layer:
         Runs it; deterministic.
     quick
         Whether it belongs to the layers that together fit in a minute.
+    available
+        Whether this machine has the programs it needs; where not, it is 'not run here'.
     """
 
     method: Method
     scope: str
     check: Callable[[], Outcome]
     quick: bool = True
+    available: Callable[[], bool] = _always
 
     @property
     def key(self) -> str:
