@@ -5,7 +5,7 @@ do not fit 64-bit integers, and is what tests compare with.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -90,8 +90,17 @@ class FastBalanceRoute:
         weights = self.weights(len(arrays.free_slots))
         if self.engine == "numpy":
             return decide_numpy(arrays, self.reference.params, weights)
-        decisions: Decisions = _compiled().decide_balance(arrays, self.reference.params, weights)
+        replicas = len(arrays.free_slots)
+        rules = self._rules.get(replicas)
+        if rules is None:
+            rules = _compiled().rule_arrays(self.reference.params, weights, replicas)
+            self._rules[replicas] = rules
+        decisions: Decisions = _compiled().decide_balance(arrays, weights, rules)
         return decisions
+
+    @cached_property
+    def _rules(self) -> dict[int, Any]:
+        return {}
 
     @cached_property
     def _weights(self) -> dict[int, ScoreWeights]:
@@ -181,6 +190,7 @@ class FastWindow:
         self.reference.statistics.add_all(list(zip(prompts, waits, strict=True)))
 
 
+@cache
 def _compiled() -> Any:
     """The compiled ticks; imported when first needed, because numba takes its time to load."""
     return import_module("brtheory.routers.fast_compiled")

@@ -1,7 +1,5 @@
 """The compiled ticks as Python calls: options as arrays in, decisions out, refusals in words."""
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,16 +20,16 @@ _NOTHING: IntArray = np.empty(0, dtype=np.int64)
 
 
 def decide_balance(
-    arrays: TickArrays, params: BalanceRouteParams, weights: ScoreWeights
+    arrays: TickArrays, weights: ScoreWeights, rules: tuple[IntArray, IntArray]
 ) -> Decisions:
-    """Decide one tick of BR-0 or BR-H.
+    """Decide one tick of BR-0 or BR-H by the arrays of ``rule_arrays``.
 
     Raises
     ------
     InputError
         If a load or the pool is beyond ``weights.token_limit``, as the reference.
     """
-    weight_array, options = rule_arrays(params, weights, len(arrays.free_slots))
+    weight_array, options = rules
     reserved, room = _kv(arrays)
     prompts, limit = arrays.prompt_tokens, weights.token_limit
     state = (arrays.columns, arrays.start, arrays.free_slots, prompts, reserved, room)
@@ -76,7 +74,6 @@ def decide_window(arrays: TickArrays, params: WindowParams, patience: Patience) 
     return Decisions(rows[0].tolist(), rows[1].tolist())
 
 
-@lru_cache(maxsize=64)
 def rule_arrays(
     params: BalanceRouteParams, weights: ScoreWeights, replicas: int
 ) -> tuple[IntArray, IntArray]:
