@@ -12,8 +12,9 @@ from brtheory.routers.fast_horizon_kernels import (
     REFRESH,
     RETIRE,
     apply_changes,
-    make_horizon,
+    make_memory,
     update,
+    view_of,
 )
 
 Change = tuple[int, int, int, int, int]
@@ -34,7 +35,9 @@ class CompiledHorizonState:
     def __init__(self, *, replicas: int, horizon: int, slots: int) -> None:
         self.replicas = replicas
         self.horizon = horizon
-        self._state = make_horizon(replicas, horizon, slots)
+        self._sizes = (replicas, horizon, slots)
+        self._memory = make_memory(*self._sizes)
+        self._state = view_of(self._memory, *self._sizes)
         self._slot: dict[int, int] = {}
         self._free = list(range(slots - 1, -1, -1))
 
@@ -100,7 +103,7 @@ class CompiledHorizonState:
             If a slot to admit to is taken or one to retire from is empty; what comes before it
             in the arrays is done.
         """
-        answer = update(self._state, admitted, retired, steps)
+        answer = update(self._memory, *self._sizes, admitted, retired, steps)
         if answer < 0:
             raise InputError(f"admitted[{-1 - answer}]", "a free slot", admitted[-1 - answer, 0])
         if answer > 0:

@@ -5,6 +5,8 @@ leave inside the window hangs in the list of its finish modulo H + 1, so that a 
 that outlive it at once; one predicted to leave later hangs in the list of its own at the end.
 """
 
+# ruff: noqa: PLR0917  # compiled functions take positional arguments only
+
 from typing import NamedTuple
 
 import numpy as np
@@ -53,18 +55,39 @@ class Horizon(NamedTuple):
 @entry_kernel
 def make_horizon(replicas: int, horizon: int, slots: int) -> Horizon:
     """An empty state for at most ``slots`` requests at once."""
+    return view_of(make_memory(replicas, horizon, slots), replicas, horizon, slots)
+
+
+@entry_kernel
+def make_memory(replicas: int, horizon: int, slots: int) -> IntArray:
+    """The memory of an empty state: one array, because each one passed costs a tick's time."""
+    columns = replicas * 2 * (horizon + 1)
+    memory = np.zeros(columns + 2 * replicas + 6 * slots + horizon + 4, np.int64)
+    view_of(memory, replicas, horizon, slots).heads[:] = -1
+    return memory
+
+
+@entry_kernel
+def view_of(memory: IntArray, replicas: int, horizon: int, slots: int) -> Horizon:
+    """The state that lies in ``memory``."""
+    at = replicas * 2 * (horizon + 1)
+    columns = memory[:at].reshape((replicas, 2 * (horizon + 1)))
+    per_replica = memory[at : at + 2 * replicas]
+    at += 2 * replicas
+    per_slot = memory[at : at + 6 * slots]
+    at += 6 * slots
     return Horizon(
-        np.zeros((replicas, 2 * (horizon + 1)), np.int64),
-        np.zeros(replicas, np.int64),
-        np.zeros(replicas, np.int64),
-        np.empty(slots, np.int64),
-        np.empty(slots, np.int64),
-        np.empty(slots, np.int64),
-        np.zeros(slots, np.int64),
-        np.empty(slots, np.int64),
-        np.empty(slots, np.int64),
-        np.full(horizon + 2, -1),
-        np.zeros(2, np.int64),
+        columns,
+        per_replica[:replicas],
+        per_replica[replicas:],
+        per_slot[:slots],
+        per_slot[slots : 2 * slots],
+        per_slot[2 * slots : 3 * slots],
+        per_slot[3 * slots : 4 * slots],
+        per_slot[4 * slots : 5 * slots],
+        per_slot[5 * slots :],
+        memory[at : at + horizon + 2],
+        memory[at + horizon + 2 :],
     )
 
 
@@ -84,12 +107,25 @@ def apply_changes(state: Horizon, changes: IntArray) -> None:
 
 
 @entry_kernel
-def update(state: Horizon, admitted: IntArray, retired: IntArray, steps: int) -> int:
+def update(
+    memory: IntArray,
+    replicas: int,
+    horizon: int,
+    slots: int,
+    admitted: IntArray,
+    retired: IntArray,
+    steps: int,
+) -> int:
     """Admit rows (slot, replica, tokens now, finish), retire slots, advance: one call a tick.
 
     Returns 0, or -1 - i if admission i finds its slot taken, or 1 + i if retirement i finds its
     slot empty; nothing after that is done.
     """
+    return _update(view_of(memory, replicas, horizon, slots), admitted, retired, steps)
+
+
+@kernel
+def _update(state: Horizon, admitted: IntArray, retired: IntArray, steps: int) -> int:
     for i in range(len(admitted)):
         if state.place[admitted[i, 0]] != ABSENT:
             return -1 - i
