@@ -5,10 +5,9 @@ import json
 from collections.abc import Awaitable, Callable
 from enum import Enum
 
-import aiohttp
-
 from brtheory.proxy.assembly import Assembler
 from brtheory.proxy.chunk import Chunk, read_chunk
+from brtheory.proxy.client import ClientSide
 from brtheory.proxy.editing import StreamEditor
 from brtheory.proxy.events import Completed, Failed, FirstByte
 from brtheory.proxy.fleet import Worker
@@ -16,6 +15,7 @@ from brtheory.proxy.json_bytes import cut_members
 from brtheory.proxy.sse import SseError, SseEvent
 from brtheory.proxy.translation import Ending, Take, Translation
 from brtheory.proxy.upstream import Reply
+from brtheory.proxy.wire import Answer, BrokenError
 from brtheory.proxy.work import AnswerError, Work
 
 DRAIN_S = 1.0
@@ -32,22 +32,104 @@ class Answering(Enum):
     WHOLE = "whole"
 
 
-async def forward(work: Work, worker: Worker, answer: aiohttp.ClientResponse) -> None:
+class Flow:
+    """A stream on its way: from upstream's socket to the client's, once the first bytes are sent.
+
+    Parameters
+    ----------
+    client
+        Where it goes.
+    answer
+        Where it comes from.
+    translation
+        What is done to it.
+    """
+
+    def __init__(self, client: ClientSide, answer: Answer, translation: Translation) -> None:
+        self._client = client
+        self._answer = answer
+        self._translation = translation
+        self._direct = False
+        self._pending: list[bytes] = []
+        self._behind = False
+        self._woken = asyncio.Event()
+        answer.ended.add_done_callback(self._wake)
+        answer.deliver(self._take)
+
+    async def first(self) -> bytes:
+        """The first bytes there are; empty if the stream ends without any."""
+        while not (self._pending or self._over()):
+            await self._sleep()
+        return self._all_pending()
+
+    async def run(self) -> None:
+        """Send all that follows; returns at the end of the stream.
+
+        Raises
+        ------
+        BrokenError, SseError
+            If upstream breaks or sends what cannot be read.
+        ClientGoneError
+            If the client has left.
+        """
+        while rest := self._all_pending():
+            await self._client.write(rest)
+        self._direct = True
+        while not self._over():
+            await self._sleep()
+            if self._behind:
+                await self._client.caught_up()
+                self._behind = False
+                self._answer.resume()
+
+    def check(self) -> None:
+        """Raise what ended the stream, if that was a failure."""
+        if self._answer.ended.done() and not self._translation.ended():
+            self._answer.ended.result()
+
+    def _take(self, data: bytes) -> None:
+        out = self._translation.feed(data)
+        if out and not self._direct:
+            self._pending.append(out)
+            self._woken.set()
+        elif out and not self._client.push(out):
+            self._behind = True
+            self._answer.pause()
+            self._woken.set()
+        if self._translation.ending is not None or self._translation.error is not None:
+            self._woken.set()
+
+    def _all_pending(self) -> bytes:
+        pending, self._pending = self._pending, []
+        return b"".join(pending)
+
+    def _over(self) -> bool:
+        return self._translation.ended() or self._answer.ended.done()
+
+    def _wake(self, ended: asyncio.Future[None]) -> None:
+        del ended
+        self._woken.set()
+
+    async def _sleep(self) -> None:
+        await self._woken.wait()
+        self._woken.clear()
+
+
+async def forward(work: Work, worker: Worker, answer: Answer) -> None:
     """Forward a stream as it comes; its end is told whatever it is."""
     editor = StreamEditor(work.injection, prompt_details=work.prompt_details)
     quick = editor.quick if work.request.choices == 1 else None
     translation = _translation(work, editor.edit, quick=quick)
-    content = answer.content
+    flow = Flow(work.client, answer, translation)
     try:
-        while data := await content.readany():
-            out = translation.feed(data)
-            if translation.error is not None and not work.passage.life.forwarded:
-                raise AnswerError(_error_reply(translation.error))
-            if out:
-                await _send(work, out)
-            if translation.ended():
-                break
-    except (aiohttp.ClientError, OSError, SseError) as error:
+        first = await flow.first()
+        if translation.error is not None and not work.passage.life.forwarded:
+            raise AnswerError(_error_reply(translation.error))
+        if first:
+            await _send(work, first)
+            await flow.run()
+        flow.check()
+    except (BrokenError, SseError) as error:
         if not work.passage.life.forwarded:
             raise
         work.note_failure(worker, error)
@@ -56,7 +138,7 @@ async def forward(work: Work, worker: Worker, answer: aiohttp.ClientResponse) ->
         await _drain(answer)
 
 
-async def assemble(work: Work, worker: Worker, answer: aiohttp.ClientResponse) -> None:
+async def assemble(work: Work, worker: Worker, answer: Answer) -> None:
     """Put a whole response together from a stream."""
     assembler = Assembler(work.request.endpoint)
 
@@ -66,12 +148,21 @@ async def assemble(work: Work, worker: Worker, answer: aiohttp.ClientResponse) -
         return b""
 
     translation = _translation(work, take)
-    async for data in answer.content.iter_any():
+
+    over = asyncio.Event()
+
+    def feed(data: bytes) -> None:
         translation.feed(data)
         if work.first_byte_s is None and work.counter.tokens:
             work.first_byte_s = work.desk.clock()
         if translation.ended():
-            break
+            over.set()
+
+    answer.ended.add_done_callback(lambda _: over.set())
+    answer.deliver(feed)
+    await over.wait()
+    if not translation.ended():
+        answer.ended.result()
     translation.finish()
     if translation.error is not None:
         raise AnswerError(_error_reply(translation.error))
@@ -89,7 +180,7 @@ async def assemble(work: Work, worker: Worker, answer: aiohttp.ClientResponse) -
         await _drain(answer)
 
 
-async def pass_whole(work: Work, worker: Worker, answer: aiohttp.ClientResponse) -> None:
+async def pass_whole(work: Work, worker: Worker, answer: Answer) -> None:
     """Pass an answer on that no stream carries; its load grows by elapsed time over step time."""
     del worker
     started_s = work.desk.clock()
@@ -104,13 +195,13 @@ async def pass_whole(work: Work, worker: Worker, answer: aiohttp.ClientResponse)
     work.counter.observe(read_chunk(body))
     if work.passage.hold is not None:
         work.passage.hold.grow(work.counter.tokens - work.passage.hold.age)
-    content_type = answer.headers.get("Content-Type", "application/json")
-    work.client.whole(200, cut_members(body, ("kv_transfer_params",)), content_type=content_type)
+    shown = cut_members(body, ("kv_transfer_params",))
+    work.client.whole(200, shown, content_type=answer.content_type)
     work.passage.apply(Completed(work.counter.tokens))
 
 
-Answer = Callable[[Work, Worker, aiohttp.ClientResponse], Awaitable[None]]
-ANSWERS: dict[Answering, Answer] = {
+Way = Callable[[Work, Worker, Answer], Awaitable[None]]
+ANSWERS: dict[Answering, Way] = {
     Answering.STREAM: forward,
     Answering.ASSEMBLE: assemble,
     Answering.WHOLE: pass_whole,
@@ -172,14 +263,9 @@ def _grow_by_time(work: Work, started_s: float) -> None:
     hold.grow(max(0, (expected if limit is None else min(expected, limit)) - hold.age))
 
 
-async def _drain(answer: aiohttp.ClientResponse) -> None:
-    """Read to the end, so that the connection can be used again."""
-    try:
-        async with asyncio.timeout(DRAIN_S):
-            async for _ in answer.content.iter_any():
-                pass
-    except (aiohttp.ClientError, OSError):
-        answer.close()
+async def _drain(answer: Answer) -> None:
+    """Wait for the answer's end, so that its connection can be used again."""
+    await asyncio.wait([answer.ended], timeout=DRAIN_S)
 
 
 def _error_reply(body: bytes) -> Reply:

@@ -19,7 +19,7 @@ from brtheory.proxy.headers import make_request_id
 from brtheory.proxy.logs import log_fields
 from brtheory.proxy.openai import ClientRequest, Endpoint, read_request
 from brtheory.proxy.proxy import Proxy
-from brtheory.proxy.upstream import BrokenError, UnreachableError
+from brtheory.proxy.wire import BrokenError, UnreachableError
 from brtheory.proxy.work import Work
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ from brtheory.proxy.openai import Endpoint, prefill_body, read_request
 from brtheory.proxy.proxy import build_desk
 from brtheory.proxy.ranks import first_model, rank_fault
 from brtheory.proxy.settings import Settings
-from brtheory.proxy.upstream import BrokenError, UnreachableError, Upstream
+from brtheory.proxy.upstream import Upstream
+from brtheory.proxy.wire import BrokenError, UnreachableError
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """The client's side of a request: headers late, writes with back-pressure, stalls noticed."""
 
+import asyncio
 from collections.abc import Mapping
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from brtheory.proxy.faults import RequestError
 
@@ -12,6 +13,9 @@ STREAM_HEADERS = {
     "X-Accel-Buffering": "no",
 }
 REQUEST_ID = "X-Request-Id"
+HIGH_WATER, LOW_WATER = 1 << 16, 1 << 14
+"""Bytes waiting for the client at which upstream is no longer read, and is read again."""
+CATCH_UP_S = 0.005
 
 
 class ClientGoneError(Exception):
@@ -40,10 +44,20 @@ class ClientSide:
         Whether one is under way, and perhaps waiting for the client to read.
     """
 
-    __slots__ = ("_request", "_stream", "cut_off", "request_id", "response", "writes", "writing")
+    __slots__ = (
+        "_chunked",
+        "_request",
+        "_stream",
+        "cut_off",
+        "request_id",
+        "response",
+        "writes",
+        "writing",
+    )
 
     def __init__(self, request: web.Request, request_id: str) -> None:
         self._request = request
+        self._chunked = False
         self._stream: web.StreamResponse | None = None
         self.request_id = request_id
         self.response: web.StreamResponse | None = None
@@ -63,6 +77,9 @@ class ClientSide:
     async def start(self) -> None:
         """Send the headers of an event stream."""
         self._stream = web.StreamResponse(headers={**STREAM_HEADERS, REQUEST_ID: self.request_id})
+        self._chunked = self._request.version >= HttpVersion11
+        if self._chunked:
+            self._stream.enable_chunked_encoding()
         self.response = self._stream
         try:
             await self._stream.prepare(self._request)
@@ -83,6 +100,42 @@ class ClientSide:
             await self._stream.write(data)
         except OSError as error:
             raise ClientGoneError from error
+        self.writes += 1
+        self.writing = False
+
+    def push(self, data: bytes) -> bool:
+        """Send bytes of a stream that has begun, at once; returns whether the client keeps up.
+
+        Raises
+        ------
+        ClientGoneError
+            If it has left.
+        """
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            raise ClientGoneError
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        return transport.get_write_buffer_size() <= HIGH_WATER
+
+    async def caught_up(self) -> None:
+        """Wait until the client has read most of what was pushed; each bit read is progress.
+
+        Raises
+        ------
+        ClientGoneError
+            If it has left.
+        """
+        self.writing, before = True, 1 << 62
+        while True:
+            transport = self._request.transport
+            if transport is None or transport.is_closing():
+                raise ClientGoneError
+            left = transport.get_write_buffer_size()
+            if left <= LOW_WATER:
+                break
+            self.writes += left < before
+            before = left
+            await asyncio.sleep(CATCH_UP_S)
         self.writes += 1
         self.writing = False
 

@@ -1,7 +1,5 @@
 """The decode leg: open it, learn its status, and only then let anything reach the client."""
 
-import aiohttp
-
 from brtheory.proxy.answers import ANSWERS, Answering
 from brtheory.proxy.events import ConnectFailed, DecodeOpened
 from brtheory.proxy.faults import RequestError
@@ -9,7 +7,8 @@ from brtheory.proxy.fleet import Worker
 from brtheory.proxy.health import counts_against
 from brtheory.proxy.openai import ClientRequest, decode_body
 from brtheory.proxy.sse import SseError
-from brtheory.proxy.upstream import BrokenError, Reply, UnreachableError
+from brtheory.proxy.upstream import whole
+from brtheory.proxy.wire import Answer, BrokenError, UnreachableError
 from brtheory.proxy.work import AnswerError, Work
 
 
@@ -50,7 +49,7 @@ async def decode(work: Work) -> None:
         work.note_failure(worker, error)
         work.kv = kv
         _another_replica(work, worker)
-    except (BrokenError, SseError, aiohttp.ClientError, OSError) as error:
+    except (BrokenError, SseError) as error:
         work.note_failure(worker, error)
         work.start_afresh(worker, reason="broken", status=502)
 
@@ -61,21 +60,14 @@ def _way(request: ClientRequest) -> Answering:
     return Answering.WHOLE if request.whole_only else Answering.ASSEMBLE
 
 
-async def _check_status(work: Work, worker: Worker, answer: aiohttp.ClientResponse) -> None:
+async def _check_status(work: Work, worker: Worker, answer: Answer) -> None:
     """Pass errors on, or prefill again where the node, not the request, is at fault."""
     if answer.status == 200:
         return
     if counts_against(answer.status) and work.passage.life.may_start_afresh:
         work.start_afresh(worker, reason=str(answer.status), status=answer.status)
         return
-    raise AnswerError(
-        Reply(
-            answer.status,
-            answer.headers.get("Content-Type", "application/json"),
-            await answer.read(),
-            answer.headers.get("Retry-After"),
-        )
-    )
+    raise AnswerError(await whole(answer))
 
 
 def _another_replica(work: Work, worker: Worker) -> None:

@@ -9,7 +9,8 @@ from brtheory.proxy.faults import RequestError
 from brtheory.proxy.fleet import Worker
 from brtheory.proxy.health import counts_against
 from brtheory.proxy.openai import prefill_body
-from brtheory.proxy.upstream import BrokenError, Reply, UnreachableError
+from brtheory.proxy.upstream import Reply
+from brtheory.proxy.wire import BrokenError, UnreachableError
 from brtheory.proxy.work import AnswerError, Work
 
 

@@ -13,7 +13,7 @@ from brtheory.errors import BrtheoryError, InputError
 from brtheory.proxy.connectors import read_bootstrap
 from brtheory.proxy.fleet import Worker
 from brtheory.proxy.ranks import rank_fault
-from brtheory.proxy.upstream import BrokenError, UnreachableError
+from brtheory.proxy.wire import BrokenError, UnreachableError
 from brtheory.proxy.work import Services
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from brtheory.proxy.fleet import Worker
 from brtheory.proxy.headers import RANK
 from brtheory.proxy.openai import Endpoint
-from brtheory.proxy.upstream import BrokenError, Reply, UnreachableError, Upstream
+from brtheory.proxy.upstream import Reply, Upstream
+from brtheory.proxy.wire import BrokenError, UnreachableError
 
 TIMEOUT_S = 30.0
 NOBODYS_RANK = 1_000_003

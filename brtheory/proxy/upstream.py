@@ -5,28 +5,20 @@ before any byte of an answer is tried once more on a fresh one. No total time li
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any
+from functools import lru_cache
+from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 
-from brtheory.errors import BrtheoryError
 from brtheory.proxy.settings import UpstreamSettings
+from brtheory.proxy.wire import Answer, BrokenError, UnreachableError, Wire
 
 WATCH_S = 1.0
-READ_BUFFER = 1 << 16
-"""Bytes buffered of a stream the client does not read: twice this, then reading pauses."""
-
-
-class UnreachableError(BrtheoryError):
-    """The connection itself failed: the node has not seen the request."""
-
-
-class BrokenError(BrtheoryError):
-    """The connection broke, or fell silent, after the request may have been seen."""
+PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
@@ -66,26 +58,31 @@ class Upstream:
     def __init__(self, settings: UpstreamSettings) -> None:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        timeout = aiohttp.ClientTimeout(
-            total=None, connect=None, sock_connect=settings.connect_s, sock_read=None
+        self._idle: dict[tuple[str, str], list[Wire]] = {}
+        self._streams: dict[Answer, tuple[Wire, _Progress]] = {}
+        self._busy: set[Wire] = set()
+        self._tls: ssl.SSLContext | None = None
+        self._probes = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("User-Agent",),
         )
-        self._pooled = self._session(timeout, keep=True)
-        self._fresh = self._session(timeout, keep=False)
-        self._streams: dict[aiohttp.ClientResponse, _Progress] = {}
         self._watcher = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
         """Close all connections."""
         self._watcher.cancel()
         await asyncio.gather(self._watcher, return_exceptions=True)
-        await self._pooled.close()
-        await self._fresh.close()
+        for wire in [*self._busy, *(wire for idle in self._idle.values() for wire in idle)]:
+            wire.close()
+        await self._probes.close()
+        # Transports close in the loop's next turn.
+        await asyncio.sleep(0)
 
     @property
     def open_connections(self) -> int:
         """Connections in use now."""
-        connectors = (self._pooled.connector, self._fresh.connector)
-        return sum(len(c._acquired) for c in connectors if c is not None)
+        return len(self._busy)
 
     async def get(self, url: str, *, timeout_s: float, headers: Mapping[str, str]) -> Reply:
         """A small GET, e.g. of health or metrics.
@@ -96,11 +93,15 @@ class Upstream:
             If there is no answer in time.
         """
         try:
-            async with asyncio.timeout(timeout_s), self._fresh.get(url, headers=headers) as answer:
-                return await _whole(answer)
+            async with asyncio.timeout(timeout_s), self._probes.get(url, headers=headers) as answer:
+                return Reply(
+                    answer.status,
+                    answer.headers.get("Content-Type", "application/json"),
+                    await answer.read(),
+                )
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(_reason(error)) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise BrokenError(_reason(error)) from error
 
     async def post(
@@ -114,12 +115,10 @@ class Upstream:
             As ``stream``.
         """
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                self.stream(url, body, headers=headers) as answer,
-            ):
-                return await _whole(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with asyncio.timeout(timeout_s):
+                async with self.stream(url, body, headers=headers) as answer:
+                    return await whole(answer)
+        except TimeoutError as error:
             raise BrokenError(_reason(error)) from error
 
     @asynccontextmanager
@@ -130,106 +129,134 @@ class Upstream:
         *,
         headers: Mapping[str, str],
         paused: Callable[[], bool] = lambda: False,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[Answer]:
         """POST and yield the answer once its status is known.
 
-        Reading an answer that falls silent for too long fails, unless ``paused`` says that it is
-        not being read just now.
+        An answer that falls silent for too long breaks, unless ``paused`` says that it is not
+        being read just now. Leaving early cuts the connection.
 
         Raises
         ------
         UnreachableError
             If no connection could be made.
         BrokenError
-            If the connection broke before the status was known.
+            If the connection broke, or nothing came, before the status was known.
         """
-        try:
-            async with asyncio.timeout(self._settings.idle_s):
-                answer = await self._open(url, body, headers)
-        except TimeoutError as error:
-            raise BrokenError(_reason(error)) from error
-        self._streams[answer] = _Progress(paused, 0, self._loop.time())
+        origin = _split(url)
+        wire, answer = await self._open(origin, _head(origin, headers, len(body)), body)
+        self._streams[answer] = (wire, _Progress(paused, 0, self._loop.time()))
         try:
             yield answer
         finally:
             del self._streams[answer]
-            answer.close() if not answer.content.at_eof() else answer.release()
+            self._give_back(origin, wire)
+
+    async def _open(self, origin: SplitResult, head: bytes, body: bytes) -> tuple[Wire, Answer]:
+        wire = self._idle_wire(origin)
+        if wire is not None:
+            try:
+                return wire, await self._ask(wire, head, body)
+            except BrokenError:
+                if wire.silent:
+                    raise
+        wire = await self._connect(origin)
+        return wire, await self._ask(wire, head, body)
+
+    async def _ask(self, wire: Wire, head: bytes, body: bytes) -> Answer:
+        self._busy.add(wire)
+        try:
+            async with asyncio.timeout(self._settings.idle_s):
+                return await wire.send(head, body)
+        except TimeoutError as error:
+            wire.silent = True
+            self._drop(wire)
+            raise BrokenError(_reason(error)) from error
+        except BaseException:
+            self._drop(wire)
+            raise
+
+    async def _connect(self, origin: SplitResult) -> Wire:
+        secure = origin.scheme == "https"
+        if secure and self._tls is None:
+            self._tls = ssl.create_default_context()
+        try:
+            async with asyncio.timeout(self._settings.connect_s):
+                _, wire = await self._loop.create_connection(
+                    lambda: Wire(self._loop),
+                    origin.hostname or "",
+                    origin.port or PORTS[origin.scheme],
+                    ssl=self._tls if secure else None,
+                )
+        except OSError as error:
+            raise UnreachableError(_reason(error)) from error
+        return wire
+
+    def _idle_wire(self, origin: SplitResult) -> Wire | None:
+        """The connection used last that is still young enough."""
+        idle = self._idle.get((origin.scheme, origin.netloc), [])
+        while idle:
+            wire = idle.pop()
+            if wire.reusable and self._young(wire):
+                return wire
+            wire.close()
+        return None
+
+    def _give_back(self, origin: SplitResult, wire: Wire) -> None:
+        self._busy.discard(wire)
+        if wire.reusable:
+            self._idle.setdefault((origin.scheme, origin.netloc), []).append(wire)
+        else:
+            wire.close()
+
+    def _drop(self, wire: Wire) -> None:
+        self._busy.discard(wire)
+        wire.close()
+
+    def _young(self, wire: Wire) -> bool:
+        return self._loop.time() - wire.idle_since_s < self._settings.keepalive_s
 
     async def _watch(self) -> None:
-        """Close streams that have been silent for too long; costs nothing per chunk."""
+        """Break streams that have been silent for too long, close old idle connections."""
         idle_s = self._settings.idle_s
         while True:
             await asyncio.sleep(min(WATCH_S, idle_s / 4))
             now_s = self._loop.time()
-            for answer, progress in list(self._streams.items()):
-                if progress.moved(answer.content.total_bytes, now_s):
-                    continue
-                if now_s - progress.since_s > idle_s:
-                    answer.close()
-
-    async def _open(
-        self, url: str, body: bytes, headers: Mapping[str, str]
-    ) -> aiohttp.ClientResponse:
-        context = SimpleNamespace(reused=False)
-        try:
-            return await self._pooled.post(
-                url, data=body, headers=headers, trace_request_ctx=context, allow_redirects=False
-            )
-        except aiohttp.ClientConnectorError as error:
-            raise UnreachableError(_reason(error)) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            timed_out = isinstance(error, TimeoutError)
-            if timed_out and isinstance(error, aiohttp.ConnectionTimeoutError):
-                raise UnreachableError(_reason(error)) from error
-            if timed_out or not context.reused:
-                raise BrokenError(_reason(error)) from error
-        return await self._open_fresh(url, body, headers)
-
-    async def _open_fresh(
-        self, url: str, body: bytes, headers: Mapping[str, str]
-    ) -> aiohttp.ClientResponse:
-        try:
-            return await self._fresh.post(url, data=body, headers=headers, allow_redirects=False)
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise UnreachableError(_reason(error)) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise BrokenError(_reason(error)) from error
-
-    def _session(self, timeout: aiohttp.ClientTimeout, *, keep: bool) -> aiohttp.ClientSession:
-        connector = (
-            aiohttp.TCPConnector(limit=0, keepalive_timeout=self._settings.keepalive_s)
-            if keep
-            else aiohttp.TCPConnector(limit=0, force_close=True)
-        )
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_reuseconn.append(_note_reuse)
-        return aiohttp.ClientSession(
-            connector=connector,
-            timeout=timeout,
-            trace_configs=[trace] if keep else [],
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            skip_auto_headers=("User-Agent",),
-            headers={"Accept-Encoding": "identity"},
-            read_bufsize=READ_BUFFER,
-        )
+            for answer, (wire, progress) in list(self._streams.items()):
+                if not progress.moved(answer.received, now_s) and now_s - progress.since_s > idle_s:
+                    answer.fail(BrokenError("no answer in time"))
+                    wire.close()
+            for origin, idle in list(self._idle.items()):
+                young = [wire for wire in idle if wire.open and self._young(wire)]
+                for wire in set(idle).difference(young):
+                    wire.close()
+                self._idle[origin] = young
 
 
-async def _note_reuse(
-    session: aiohttp.ClientSession, context: SimpleNamespace, params: Any
-) -> None:
-    del session, params
-    if context.trace_request_ctx is not None:
-        context.trace_request_ctx.reused = True
+async def whole(answer: Answer) -> Reply:
+    """Read an answer to its end."""
+    body = await answer.read()
+    return Reply(answer.status, answer.content_type, body, answer.headers.get("retry-after"))
 
 
-async def _whole(answer: aiohttp.ClientResponse) -> Reply:
-    return Reply(
-        status=answer.status,
-        content_type=answer.headers.get("Content-Type", "application/json"),
-        body=await answer.read(),
-        retry_after=answer.headers.get("Retry-After"),
-    )
+@lru_cache(maxsize=1024)
+def _split(url: str) -> SplitResult:
+    return urlsplit(url)
+
+
+def _head(origin: SplitResult, headers: Mapping[str, str], length: int) -> bytes:
+    lines = [
+        f"POST {origin.path or '/'} HTTP/1.1",
+        f"Host: {origin.netloc.rpartition('@')[2]}",
+        "Accept: */*",
+        f"Content-Length: {length}",
+        *(f"{name}: {_one_line(value)}" for name, value in headers.items()),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+
+
+def _one_line(value: str) -> str:
+    """A header value cannot smuggle in another header."""
+    return value.replace("\r", " ").replace("\n", " ").replace("\0", " ")
 
 
 def _reason(error: BaseException) -> str:

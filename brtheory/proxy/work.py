@@ -18,7 +18,8 @@ from brtheory.proxy.openai import ClientRequest, Injection, injection_for
 from brtheory.proxy.passage import Passage
 from brtheory.proxy.settings import Settings
 from brtheory.proxy.telemetry import Telemetry
-from brtheory.proxy.upstream import Reply, UnreachableError, Upstream
+from brtheory.proxy.upstream import Reply, Upstream
+from brtheory.proxy.wire import UnreachableError
 
 log = logging.getLogger(__name__)
 
