@@ -53,11 +53,14 @@ class Answer:
         return self.headers.get("content-type", "application/json")
 
     def deliver(self, take: Callable[[bytes], None]) -> None:
-        """Hand all that has come and will come to ``take``; what it raises ends the answer."""
-        self._take = take
+        """Hand all that has come and will come to ``take``.
+
+        What it raises of what has come is raised here; of what comes later, it ends the answer.
+        """
         held, self._held = self._held, []
+        self._take = take
         if held:
-            self.data(b"".join(held))
+            take(b"".join(held))
         self._wire.resume()
 
     async def read(self) -> bytes:
