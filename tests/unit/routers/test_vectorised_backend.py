@@ -97,7 +97,7 @@ def test_kernels_are_cached_where_asked_and_run_where_nothing_can_be_written(tmp
     blocked.write_text("not a directory", encoding="utf-8")
     for directory in (tmp_path / "cache", blocked):
         environment = {**os.environ, backend.CACHE_VARIABLE: str(directory)}
-        run = subprocess.run(  # noqa: S603  # this interpreter and a text of ours
+        run = subprocess.run(
             [sys.executable, "-c", COUNT_UP],
             env=environment,
             capture_output=True,
