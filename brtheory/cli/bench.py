@@ -56,6 +56,8 @@ def _show(result: Mapping[str, Any]) -> None:
 def _tick_table(rows: Sequence[Mapping[str, Any]], paper: Mapping[str, float]) -> Table:
     table = Table(
         box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
         title="ticks in microseconds, horizon update included; gain is over the reference",
         caption=f"the paper reports {paper['tick_p50_us'] / 1000:.2f} ms (P50) and "
         f"{paper['tick_p99_us'] / 1000:.2f} ms (P99) for BR-H at H = 80, "
@@ -104,6 +106,8 @@ def _run_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
+    if value >= 10_000:
+        return f"{value / 1000:,.0f} ms"
     return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
