@@ -5,13 +5,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help study test lint newcomer results clean
+.PHONY: help study test nightly lint newcomer results clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make study   set up, compare the routers on the embedded workload, print the report page'
 	@echo 'make test    set up, run the tests'
 	@echo 'make lint    set up, run lint, types and architecture contracts'
+	@echo 'make nightly   set up, compare ticks on 100,000 states a router, run every proof layer'
 	@echo 'make newcomer  set up, run the commands of the README as written'
 	@echo 'make results   set up, run the study of the README and put its numbers into the documents'
 	@echo 'make clean   remove the virtual environment, caches and results'
@@ -33,6 +34,10 @@ study: $(VENV)/.base
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not newcomer'
+
+nightly: $(VENV)/.dev
+	@BRTHEORY_TICK_STATES=100000 $(BIN)/python -m pytest -n 2 tests/properties/test_tick_backends.py
+	@$(BIN)/brtheory prove
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .

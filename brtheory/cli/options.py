@@ -16,7 +16,7 @@ RouterName = Annotated[
     typer.Option(
         "--router",
         help="Router by name: random, round-robin, p2c, jsq, engine-score, least-tokens, "
-        "pool-fifo, br0, brh, ...",
+        "pool-fifo, br0, brh, window; exact-tick and bf-io-exact solve each tick (extra `solvers`).",
     ),
 ]
 Params = Annotated[
@@ -34,9 +34,7 @@ PredictorName = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
-InputFile = Annotated[
-    Path, typer.Argument(help="JSON file.", exists=True, dir_okay=False, show_default=False)
-]
+InputFile = Annotated[Path, typer.Argument(help="JSON file.", show_default=False)]
 
 
 def parse_params(spec: RouterSpec, given: Sequence[str] | None) -> object:
@@ -45,12 +43,15 @@ def parse_params(spec: RouterSpec, given: Sequence[str] | None) -> object:
     Raises
     ------
     InputError
-        If a text has no ``=``, or a parameter is unknown or out of range.
+        If a text has no ``=``, or a parameter is unknown, given twice or out of range.
     """
-    values = {}
+    values: dict[str, str] = {}
     for text in given or ():
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError("--param", "K=V", repr(text))
-        values[key.strip().replace("-", "_")] = value.strip()
+        name = key.strip().replace("-", "_")
+        if name in values:
+            raise InputError("--param", "each parameter once", f"{name} twice")
+        values[name] = value.strip()
     return params_from_text(spec.params, values, where=f"--param of {spec.name}")
