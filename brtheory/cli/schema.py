@@ -14,6 +14,7 @@ from brtheory.offline.evaluate import EvaluationDocument
 from brtheory.offline.instance import InstanceDocument
 from brtheory.prediction.evaluation_document import PredictEvaluateDocument
 from brtheory.routers.tick_document import TickAnswerDocument, TickDocument
+from brtheory.simulation.benchmark.document import BenchDocument
 from brtheory.simulation.metrics import RunMetricsDocument
 from brtheory.study.results import StudyDocument
 from brtheory.traces.describe import DescriptionDocument
@@ -27,6 +28,7 @@ CONTRACTS: dict[str, type[BaseModel]] = {
     "simulate": RunMetricsDocument,
     "trace-describe": DescriptionDocument,
     "study": StudyDocument,
+    "bench": BenchDocument,
     "predict-evaluate": PredictEvaluateDocument,
 }
 
