@@ -3,6 +3,7 @@
 It owns line, room, prefill books, pool, mirror and router. Requests at the desk are passages.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,6 +19,14 @@ from brtheory.proxy.prefill import PrefillNodes
 from brtheory.proxy.ticker import Ticker
 
 STEP_MEMORY = 0.1
+PACE_MEMORY = 64
+"""Releases of slots from which their rate is estimated."""
+BURST = 16
+"""How much faster than in the window slots may seem to be freed when all are at once."""
+CHOICE = 4
+"""Requests a router should have to choose from."""
+LEASE_SHARE = 0.4
+"""Share of a lease within which what is prefilled should find a slot."""
 
 
 class Waiting(Protocol):
@@ -74,6 +83,7 @@ class Desk:
     step_s: float | None = None
     forced: int = 0
     waiting: dict[int, Waiting] = field(default_factory=dict)
+    _freed_s: deque[float] = field(default_factory=lambda: deque(maxlen=PACE_MEMORY))
     ids: "count[int]" = field(default_factory=lambda: count(1))
 
     @property
@@ -100,11 +110,39 @@ class Desk:
         known = seconds if self.step_s is None else self.step_s
         self.step_s = known + STEP_MEMORY * (seconds - known)
 
+    def slot_freed(self) -> None:
+        """Note that a request has left its replica."""
+        self._freed_s.append(self.clock())
+
+    def within_lease(self) -> int:
+        """Prefilled requests that will probably find a slot while their KV is kept.
+
+        Free slots (fewer than none where engines queue), and as many as were freed in the last part
+        of a lease; at least one request for each replica, and a few to choose from.
+        """
+        live = self.fleet.live("decode")
+        books = [self.mirror.replicas[name] for name in live]
+        free = sum(b.slots - b.bound for b in books)
+        window_s = LEASE_SHARE * (self.connector.lease_s or 0.0)
+        return free + max(CHOICE, len(live), self._freed_within(window_s))
+
+    def _freed_within(self, window_s: float) -> int:
+        """Slots freed in the last ``window_s`` seconds, by their pace where memory ends before."""
+        now_s = self.clock()
+        recent = [freed_s for freed_s in self._freed_s if now_s - freed_s <= window_s]
+        if len(recent) < PACE_MEMORY:
+            return len(recent)
+        return int(PACE_MEMORY * window_s / max(now_s - recent[0], window_s / BURST))
+
     def _may_pass(self, ticket: Ticket) -> bool:
         if not self.room.fits(tokens=ticket.tokens, size=ticket.size):
             return False
         if not self.has_prefill:
             return True
+        # Where nothing lives, the lease decides: flapping must not stop all prefills.
+        live = self.fleet.live("decode")
+        if live and self.room.requests >= self.within_lease():
+            return False
         return (
             self.prefills.choose(
                 self.fleet.live("prefill"), tokens=ticket.tokens, now_s=self.clock()

@@ -221,6 +221,7 @@ class Passage:
         assert self.hold is not None  # noqa: S101  # every way here has taken it
         self.desk.ticker.release(self.hold, finished=self.phase is Phase.DONE)
         self.hold = None
+        self.desk.slot_freed()
         self.desk.on_change()
 
 

@@ -54,7 +54,7 @@ async def prefill(work: Work) -> None:
 def _source(work: Work, worker: Worker) -> tuple[Source, int | None]:
     """Name the transfer and, where engines are known, the rank that will hold it."""
     engine = worker.next_engine()
-    transfer = f"xfer-{work.client.request_id}-{next(work.desk.ids)}"
+    transfer = f"xfer-{work.attempt_id}"
     if engine is None:
         return Source(transfer, worker.bootstrap_url), worker.rank
     return Source(transfer, worker.bootstrap_url, engine[1]), engine[0]

@@ -124,6 +124,7 @@ class _Books(Collector):
         yield _gauge("queue_requests", "Requests before prefill", len(desk.gate))
         yield _gauge("pool_requests", "Prefilled requests waiting", len(desk.pool))
         yield _gauge("pool_tokens", "Their prompt tokens", desk.pool.tokens)
+        yield _gauge("prefill_window_requests", "May be prefilled at once", desk.within_lease())
         yield _gauge("pool_room_requests", "Prefilling and pooled requests", desk.room.requests)
         yield _total("kv_expired", "Leases that ended in the pool", desk.pool.expired)
         yield _total("kv_expired_lost", "Of those, answered 503", desk.lost)

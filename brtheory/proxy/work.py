@@ -64,6 +64,8 @@ class Work:
         ``usage.prompt_tokens_details`` of the prefill answer.
     counter
         Of the present decode leg.
+    attempt
+        Counts prefills of this request.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Work:
         self.transcript = Transcript() if services.desk.connector.min_tokens else None
         self.replica: str | None = None
         self.first_byte_s: float | None = None
+        self.attempt = 1
         self._headers = headers
         self.counter = self.new_counter()
 
@@ -94,6 +97,12 @@ class Work:
         """What to ask decode for beyond the client's wish."""
         upstream = self.settings.upstream
         return injection_for(self.request, usage=upstream.usage, token_ids=upstream.token_ids)
+
+    @property
+    def attempt_id(self) -> str:
+        """The request id of this attempt's legs."""
+        first = self.client.request_id
+        return first if self.attempt == 1 else f"{first}-{self.attempt}"
 
     def new_counter(self) -> TokenCounter:
         """Count anew, for another decode leg."""
@@ -107,7 +116,7 @@ class Work:
         key = self.settings.upstream.api_key
         return upstream_headers(
             self._headers,
-            request_id=self.client.request_id,
+            request_id=self.attempt_id,
             api_key=None if key is None else key.get_secret_value(),
             rank=rank,
         )
@@ -121,7 +130,11 @@ class Work:
             self.desk.on_change()
 
     def back_in_line(self, event: Event | None, *, leg: str, reason: str) -> None:
-        """Try again from the line's front after ``event``."""
+        """Try again from the line's front after ``event``, under a new id.
+
+        Nodes may still know the old one, and refuse or crash on an id used twice.
+        """
+        self.attempt += 1
         self.telemetry.retries.labels(leg, reason).inc()
         if event is not None:
             self.passage.apply(event)

@@ -194,3 +194,43 @@ async def test_a_deadline_wakes_the_dispatcher_by_itself() -> None:
         assert desk.forced == 1
     finally:
         dispatcher.stop()
+
+
+def test_prefills_wait_when_what_is_prefilled_would_outlive_its_lease() -> None:
+    desk, clock = make_desk(replicas=2, slots=2)
+    passages = [enter(desk) for _ in range(14)]
+    # Four free slots, and four more to choose from.
+    assert sum(p.phase is Phase.PREFILLING for p in passages) == 4 + 4
+    for passage in passages[:8]:
+        passage.apply(PrefillDone("p0", 10))
+    desk.dispatch()
+    assert sum(p.phase is Phase.CONNECTING for p in passages) == 4
+    assert (len(desk.pool), len(desk.gate)) == (4, 6)
+    for passage in [p for p in passages if p.phase is Phase.CONNECTING]:
+        for event in (DecodeOpened("d"), FirstByte(), Completed(3)):
+            clock.pass_(5.0)
+            passage.apply(event)
+    # One slot was freed each 15 s: in the last 0.4 of 30 s, one.
+    assert desk.within_lease() == 4 + 4
+    for _ in range(10):
+        desk.slot_freed()
+    assert desk.within_lease() == 4 + 11
+    for _ in range(64):
+        clock.pass_(0.1)
+        desk.slot_freed()
+    # 64 in the last 6.3 s, so in 12 s 64 * 12 / 6.3 = 121.
+    assert desk.within_lease() == 4 + 121
+
+
+def test_engines_that_queue_hold_prefills_back() -> None:
+    desk, _ = make_desk(replicas=1, slots=1, choice=RouterChoice("jsq"))
+    passages = []
+    for _ in range(8):
+        passage = enter(desk)
+        if passage.phase is Phase.PREFILLING:
+            passage.apply(PrefillDone("p0", 10))
+        desk.dispatch()
+        passages.append(passage)
+    # The slot, and four requests in the engine's own queue.
+    assert sum(p.phase is Phase.CONNECTING for p in passages) == 5
+    assert len(desk.gate) == 3

@@ -12,6 +12,7 @@ from aiohttp import ClientSession, TCPConnector
 
 from brtheory.emulator.config import EmulatorConfig, PrefillSpeed
 from brtheory.emulator.emulator import Emulator
+from brtheory.emulator.faults import FaultRule
 from brtheory.emulator.truth import truth_document
 from brtheory.proxy.config import load_settings
 from brtheory.proxy.serving import start
@@ -200,3 +201,132 @@ async def test_draining_under_load_cuts_not_one_stream() -> None:
             assert status == 200
             assert text.count('"text"') == 30
             assert text.endswith("data: [DONE]\n\n")
+
+
+# -- faults on demand ----------------------------------------------------------------------------
+
+
+def text_of(stream: str) -> str:
+    """The text a completion stream has said."""
+    documents = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+    return "".join(d["choices"][0]["text"] for d in documents if d.get("choices"))
+
+
+LONG = "tell me something that has more than sixteen bytes"
+"""The emulator's words depend on the first 16 bytes of a prompt."""
+
+
+async def say(s: Emulated, **body: Any) -> str:
+    fields = {"prompt": "tell me", "model": "emulated", "max_tokens": 20, "ignore_eos": True}
+    status, _, text = await s.generate(**{**fields, "stream": True, **body})
+    assert status == 200, text
+    return text
+
+
+@pytest.mark.parametrize("path", ["completions", "chat/completions"])
+@asynchronous
+async def test_a_preempted_answer_reads_as_if_nothing_had_happened(path: str) -> None:
+    async with emulated(connector="mooncake-ascend") as s:
+        chat = {"messages": [{"role": "user", "content": LONG}]} if "chat" in path else {}
+        body = {"path": path, "stream_options": {"include_usage": True}, **chat}
+        fields = {} if chat else {"prompt": LONG}
+        limits = {"model": "emulated", "max_tokens": 20, "ignore_eos": True, "stream": True}
+        s.emulator.deployment.faults.add(
+            FaultRule(kind="recomputed", role="decode", after_tokens=7)
+        )
+        _, _, broken = await s.generate(**fields, **limits, **body)
+        _, _, whole = await s.generate(**fields, **limits, **body)
+
+        def content(stream: str) -> str:
+            found = [json.loads(x[6:]) for x in stream.splitlines() if x.startswith("data: {")]
+            return "".join(
+                c.get("text") or (c.get("delta") or {}).get("content") or ""
+                for d in found
+                for c in d["choices"]
+            )
+
+        def ids(stream: str) -> set[str]:
+            return {json.loads(x[6:])["id"] for x in stream.splitlines() if "{" in x}
+
+        def usage(stream: str) -> Any:
+            return [json.loads(x[6:]) for x in stream.splitlines() if '"usage"' in x][-1]["usage"]
+
+        assert await s.metric("brtheory_recomputed_total") == 1
+        assert len(ids(broken)) == 1
+        assert usage(broken)["completion_tokens"] == usage(whole)["completion_tokens"] == 20
+        if not chat:  # a chat's template puts the text so far elsewhere, so its words may differ
+            assert content(broken) == content(whole)
+            assert usage(broken)["prompt_tokens"] == usage(whole)["prompt_tokens"]
+        await nothing_is_left(s)
+
+
+@asynchronous
+async def test_odd_framing_says_the_same_as_plain_framing() -> None:
+    async with emulated() as s:
+        plain = await say(s)
+        s.emulator.deployment.faults.add(FaultRule(kind="odd_framing", role="decode"))
+        odd = await say(s)
+        assert text_of(plain) != ""
+        documents = [line.split(":", 1)[1] for line in odd.splitlines() if line[:4] == "data"]
+        words = [json.loads(d) for d in documents if "{" in d]
+        assert "".join(w["choices"][0]["text"] for w in words if w["choices"]) == text_of(plain)
+        assert "usage" not in odd
+        await nothing_is_left(s)
+
+
+@pytest.mark.parametrize(
+    ("rule", "seen"),
+    [
+        ({"kind": "death", "after_tokens": 3}, "stream_interrupted"),
+        ({"kind": "truncate", "after_tokens": 3}, "stream_interrupted"),
+        ({"kind": "error_event", "after_tokens": 3}, '"error"'),
+        ({"kind": "stall", "after_tokens": 3}, "stream_interrupted"),
+    ],
+)
+@asynchronous
+async def test_streams_that_end_badly_say_so_and_are_not_repeated(
+    rule: dict[str, Any], seen: str
+) -> None:
+    async with emulated("upstream.idle_s=0.4") as s:
+        s.emulator.deployment.faults.add(FaultRule(role="decode", **rule))
+        text = await say(s)
+        assert seen in text
+        assert text.endswith("data: [DONE]\n\n")
+        assert 0 < len(text_of(text)) < 20 * 8
+        await nothing_is_left(s)
+        assert s.truth["submitted"] <= 1
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"kind": "empty", "role": "decode"},
+        {"kind": "reset", "role": "decode"},
+        {"kind": "status", "role": "decode", "status": 503},
+        {"kind": "reset", "role": "prefill"},
+        {"kind": "status", "role": "prefill", "status": 502},
+        {"kind": "slow_start", "role": "decode", "delay_s": 0.2},
+        {"kind": "reset_reused"},
+        {"kind": "no_kv_params", "role": "prefill", "times": None},
+    ],
+)
+@asynchronous
+async def test_faults_before_the_first_byte_are_not_seen_by_clients(rule: dict[str, Any]) -> None:
+    async with emulated("connector.on_missing=continue") as s:
+        plain = await say(s)
+        s.emulator.deployment.faults.add(FaultRule(**rule))
+        for _ in range(3):
+            assert text_of(await say(s)) == text_of(plain)
+        await nothing_is_left(s)
+
+
+@pytest.mark.parametrize("router", ["br0", "jsq"])
+@asynchronous
+async def test_what_is_prefilled_finds_a_slot_within_the_lease(router: str) -> None:
+    """Two slots, answers of 0.4 s, a lease of 3 s: 24 prompts computed at once would lose KV."""
+    shape, flags = ClusterShape(1, 2, 1_000_000), ("connector.lease_s=3", f"router.name={router}")
+    async with emulated(*flags, shape=shape, lease_s=3) as s:
+        jobs = [s.generate(model="emulated", max_tokens=80, ignore_eos=True) for _ in range(24)]
+        assert {status for status, _, _ in await asyncio.gather(*jobs)} == {200}
+        assert s.truth["kv"].get("recomputed", 0) == 0
+        assert await s.metric("brtheory_kv_expired_total") == 0
