@@ -7,21 +7,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from brtheory.cli.options import Json
 from brtheory.cli.progress import progress_bar
+from brtheory.cli.study_view import show_study
+from brtheory.cli.trace_input import parse_columns, reading_bar, refuse_reading_options
 from brtheory.errors import InputError
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import DEFAULT_A0, DEFAULT_B0, ClusterShape, StepTime
 from brtheory.study.campaign import Campaign, StudyConfig
 from brtheory.study.choices import default_routers
-from brtheory.study.comparison_table import COLUMNS, TableCell, table_rows
-from brtheory.study.report import PAGE, SCOPE_TITLES
-from brtheory.study.results import StudyDocument
 from brtheory.study.study import Invocation, run_study
 from brtheory.study.supply import Supply, TraceSupply, WorkloadSupply
 from brtheory.study.workers import available_cores
@@ -34,8 +29,6 @@ TURNS = 24
 MOST_TRACE_REQUESTS = 20_000
 """Requests of a trace used when --requests is not given: traces can have tens of millions."""
 DEFAULT_SCALING = "2,4,8,16,32"
-PLAIN_WIDTH = 140
-PROSE_WIDTH = 100
 
 app = typer.Typer(
     add_completion=False,
@@ -79,6 +72,24 @@ def study(
             rich_help_panel="Requests",
         ),
     ] = "raise",
+    start: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="Rows of the trace from this second on.", rich_help_panel="Requests"
+        ),
+    ] = None,
+    end: Annotated[
+        float | None,
+        typer.Option(help="Rows of the trace before this second.", rich_help_panel="Requests"),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Which columns of the trace to use where names are unusual, e.g. "
+            "prompt_tokens=IN,output_tokens=OUT.",
+            rich_help_panel="Requests",
+        ),
+    ] = None,
     arrivals: Annotated[
         str,
         typer.Option(
@@ -174,7 +185,10 @@ def study(
     """
     if context.invoked_subcommand is not None:
         return
-    supply, wanted = _supply(trace, workload, requests, on_error=on_error, slots=replicas * slots)
+    supply, wanted = _supply(
+        trace, workload, requests, slots=replicas * slots, on_error=on_error, start=start, end=end,
+        columns=columns,
+    )  # fmt: skip
     config = StudyConfig(
         shape=ClusterShape(replicas, slots, kv_capacity),
         arrivals=parse_arrivals(arrivals),
@@ -195,7 +209,7 @@ def study(
     if as_json:
         typer.echo(document.model_dump_json(by_alias=True))
     else:
-        _show(document, out)
+        show_study(document, out)
 
 
 def _supply(
@@ -203,17 +217,24 @@ def _supply(
     workload: str | None,
     requests: int | None,
     *,
-    on_error: Literal["raise", "skip"],
     slots: int,
+    on_error: Literal["raise", "skip"],
+    start: float | None,
+    end: float | None,
+    columns: str | None,
 ) -> tuple[Supply, int]:
     """Where requests come from, and how many a run plays."""
-    if trace is not None and workload is not None:
-        raise InputError("input", "one of --trace FILE and --workload NAME", "both")
     if trace is None:
-        return WorkloadSupply(
-            find_workload(workload or DEFAULT_WORKLOAD).name
-        ), requests or TURNS * slots
-    read = read_trace(trace, on_error=on_error, limit=requests or MOST_TRACE_REQUESTS)
+        refuse_reading_options(start=start, end=end, columns=columns)
+        name = find_workload(workload or DEFAULT_WORKLOAD).name
+        return WorkloadSupply(name), requests or TURNS * slots
+    if workload is not None:
+        raise InputError("input", "one of --trace FILE and --workload NAME", "both")
+    with reading_bar(trace) as advance:
+        read = read_trace(
+            trace, on_error=on_error, limit=requests or MOST_TRACE_REQUESTS, start_s=start,
+            end_s=end, columns=parse_columns(columns), on_progress=advance,
+        )  # fmt: skip
     dropped = [f"{rows:,} rows dropped: {reason}" for reason, rows in read.dropped.items()]
     supply = TraceSupply(read.trace, (*read.notes, *dropped))
     return supply, requests or len(read.trace)
@@ -226,37 +247,3 @@ def _numbers(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError as error:
         raise InputError("--scaling", "numbers of replicas, or none", repr(text)) from error
-
-
-def _show(document: StudyDocument, out: Path) -> None:
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
-    label = " (synthetic)" if document.trace.synthetic else ""
-    table = Table(title=f"{document.trace.name}{label}", title_justify="left")
-    table.add_column("router", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(column.title, justify="right")
-    for row in table_rows(document):
-        table.add_row(row.title, *(_cell_text(cell) for cell in row.cells))
-    console.print(table)
-    console.print(f"averages over {SCOPE_TITLES[document.main_scope]}; {_conditions(document)}")
-    for finding in document.findings:
-        console.print(Padding(Text(finding.text), (1, 0, 0, 2)), width=PROSE_WIDTH)
-    for note in document.trace.notes:
-        console.print(Padding(Text(f"note: {note}"), (1, 0, 0, 2)), width=PROSE_WIDTH)
-    console.print(f"\nnumbers: {out / 'results.json'}, {out / 'results.parquet'}", soft_wrap=True)
-    console.print(str(out / PAGE), soft_wrap=True)
-
-
-def _cell_text(cell: TableCell) -> Text:
-    text = Text(cell.text, style="bold" if cell.best else "")
-    return text.append(f"\n{cell.detail}", style="dim") if cell.detail else text
-
-
-def _conditions(document: StudyDocument) -> str:
-    conditions, count = document.conditions, len(document.conditions.seeds)
-    seeds = "one seed, no intervals" if count == 1 else f"mean of {count} seeds, 95 % intervals"
-    return (
-        f"{seeds}; "
-        f"{conditions.replicas} replicas x {conditions.slots} slots, {conditions.arrivals}, "
-        f"a0 {conditions.a0:g} s/token, b0 {conditions.b0:g} s"
-    )

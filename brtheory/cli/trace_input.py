@@ -81,7 +81,8 @@ def load_requests(
     Raises
     ------
     InputError
-        If both or neither are given, or the input does not fit.
+        If both or neither are given, an option does not go with a workload, or the input does not
+        fit.
     """
     if trace is not None and workload is None:
         with reading_bar(trace) as advance:
@@ -91,11 +92,25 @@ def load_requests(
             )  # fmt: skip
         return result.trace, result.dropped
     if workload is not None and trace is None:
+        refuse_reading_options(start=start, end=end, columns=columns)
         generated = generate_workload(workload, requests=requests, seed=seed)
         return generated.scaled(rate) if rate != 1 else generated, {}
     raise InputError(
         "input", "one of --trace FILE and --workload NAME", "both" if trace else "none"
     )
+
+
+def refuse_reading_options(*, start: float | None, end: float | None, columns: str | None) -> None:
+    """Refuse options that say how to read a trace where none is read.
+
+    Raises
+    ------
+    InputError
+        If one of them is given.
+    """
+    for name, value in (("--start", start), ("--end", end), ("--columns", columns)):
+        if value is not None:
+            raise InputError(name, "a --trace FILE to read", "a workload")
 
 
 def parse_columns(text: str | None) -> dict[str, str] | None:

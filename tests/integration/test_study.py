@@ -106,7 +106,7 @@ def test_a_stopped_study_leaves_whole_files_and_goes_on(tmp_path, how, code):
     program.write_text(PROGRAM)
     arguments = [*map(str, TINY), "--requests", "3000", "--scaling", "none", "--jobs", "2"]
     arguments += ["--routers", "jsq,br0", "--seeds", "4", "--out", str(out)]
-    process = subprocess.Popen(  # noqa: S603  # this interpreter, our own program
+    process = subprocess.Popen(  # this interpreter, our own program
         [sys.executable, str(program), *arguments],
         cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
@@ -152,6 +152,21 @@ def test_a_trace_shorter_than_asked_for_is_repeated_and_says_so(tmp_path):
     assert not results(tmp_path / "out")["trace"]["synthetic"]
 
 
+def test_unusual_columns_and_a_slice_of_the_trace_are_studied(tmp_path):
+    """Seconds 10 .. 89 of a file whose names no list of synonyms knows."""
+    trace = tmp_path / "t.csv"
+    rows = "".join(f"{i},{50 + i},{3 + i % 5}\n" for i in range(120))
+    trace.write_text("WHEN,IN,OUT\n" + rows)
+    options = ("--columns", "arrival_s=WHEN,prompt_tokens=IN,output_tokens=OUT")
+    out = tmp_path / "out"
+    arguments = ("study", "--trace", trace, *options, "--start", 10, "--end", 90, "--replicas", 2)
+    more = ("--slots", 2, "--routers", "br0", "--seeds", 1, "--scaling", "none", "--out", out)
+    assert run_cli(*arguments, *more).code == 0
+    assert results(out)["trace"]["requests"] == 80
+    # Prompts 60 .. 139.
+    assert results(out)["trace"]["prompt_tokens_mean"] == pytest.approx(99.5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -163,6 +178,7 @@ def test_a_trace_shorter_than_asked_for_is_repeated_and_says_so(tmp_path):
         (("--kv-capacity", "10"), "kv_capacity is 10"),
         (("--seeds", "0"), "--seeds"),
         (("--trace", "missing.csv"), "missing.csv"),
+        (("--columns", "prompt_tokens=IN"), "--columns: expected a --trace FILE to read"),
         (("--trace", "t.csv", "--workload", "azure-2023-conv"), "got both"),
     ],
 )
