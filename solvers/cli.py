@@ -66,8 +66,8 @@ def solve(
     objective: Annotated[
         _Objective,
         typer.Option(
-            help="time: b0*steps + a0*sum of peaks. imbalance: sum of G*max - sum; alone in case B "
-            "it rewards holding requests back."
+            help="time: b0 * steps + a0 * sum of peaks. imbalance: sum of G * max - sum; alone in "
+            "case B it rewards holding requests back."
         ),
     ] = _Objective.TIME,
     time_limit: Annotated[
@@ -106,8 +106,8 @@ def solve(
 ) -> None:
     """Find the best assignment of an INSTANCE, knowing every output length, and prove it.
 
-    Incumbent and bound are exact integers: G*max - sum in tokens for imbalance; for time
-    p*steps + q*sum of peaks, with p:q the exact ratio of b0 to a0 (the weights are printed).
+    Incumbent and bound are exact integers: G * max - sum in tokens for imbalance; for time
+    p * steps + q * sum of peaks, with p:q the exact ratio of b0 to a0 (the weights are printed).
     Ctrl-C ends the search and prints the best so far, judged like every result.
     """
     rules: dict[str, Any] = {"hold": hold, "work_conserving": work_conserving}

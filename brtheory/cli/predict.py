@@ -59,6 +59,8 @@ from brtheory.traces.schema import Trace
 app = typer.Typer(
     help="Predict whether running requests end within the next H steps, and when.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
 )
 
 ORACLE = "oracle"

@@ -54,8 +54,9 @@ def simulate(
     arrivals: Annotated[
         str,
         typer.Option(
-            help="closed:X keeps X*replicas*slots requests in the system; open:X plays the trace "
-            "at X times its rate; open:rho=R is Poisson at R times BR-0's saturated rate; all."
+            help="closed:X keeps X × replicas × slots requests in the system; open:X plays the "
+            "trace at X times its rate; open:rho=R is Poisson at R times BR-0's saturated rate; "
+            "all: everything at the start."
         ),
     ] = "closed:1.25",
     param: Params = None,

@@ -28,6 +28,8 @@ app = typer.Typer(
     help="Read traces of LLM requests: Azure, BurstGPT, Mooncake, Qwen, vidur, ServeGen, any CSV, "
     "JSON Lines or Parquet.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
 )
 
 

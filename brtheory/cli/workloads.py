@@ -22,6 +22,8 @@ from brtheory.traces.workloads import (
 app = typer.Typer(
     help="Synthetic workloads, each calibrated to the published statistics of a real trace.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print plain JSON.")]
