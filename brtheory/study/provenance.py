@@ -17,7 +17,7 @@ from pathlib import Path
 from brtheory.contracts import Contract
 
 PACKAGES = ("brtheory", "matplotlib", "numpy", "polars", "scipy")
-SILENT_PARTS = ("cli", "proxy", "study", "traces")
+SILENT_PARTS = ("cli", "emulator", "proxy", "study", "traces")
 """Parts of ``brtheory`` that never make a simulated number; traces have a digest of their own."""
 GIT_SECONDS = 10.0
 
