@@ -10,7 +10,9 @@ from brtheory.study.provenance import Revision, code_digest, revision, versions
 
 def git(folder, *arguments):
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)  # noqa: S603, S607  # fixed arguments
+    subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True
+    )  # fixed arguments
 
 
 def test_no_checkout_has_no_revision(tmp_path):
