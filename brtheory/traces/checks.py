@@ -1,9 +1,10 @@
 """Checks that turn columns of text into arrival times and token counts, one batch at a time.
 
 Rules, in this order for every row: the row has the right shape; it is no failed request; its time
-is readable; prompt and output tokens are whole numbers from 1 to `MAX_TOKENS`; its time does not go
-back behind an earlier kept row. All checks are vectorised; the state between batches is the origin
-of time, the last kept time and the way times are written.
+is readable; prompt and output tokens are whole numbers from 1 to `MAX_TOKENS`; its time is at most
+`MAX_SPAN_S` after the first sound row's and does not go back behind an earlier kept row. All checks
+are vectorised; the state between batches is the origin of time, the last kept time and the way
+times are written.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from brtheory.traces.faults import FaultKind, Faults
 from brtheory.traces.formats import ARRIVAL, OUTPUT, PREFIX, PROMPT, Layout
-from brtheory.traces.schema import MAX_TOKENS
+from brtheory.traces.schema import MAX_SPAN_S, MAX_TOKENS
 
 # Exact in both forms: int64 nanoseconds for dates, float64 in the file's own unit for numbers.
 Times: TypeAlias = NDArray[Any]
@@ -86,9 +87,10 @@ class Checker:
         _check_tokens(faults, PROMPT, prompt, text=prompt_text)
         _check_tokens(faults, OUTPUT, output, text=output_text)
         prefix = _prefixes(rows)
+        self._check_span(faults, times)
         self._check_order(faults, times)
         return CheckedRows(
-            self._elapsed(faults, times), prompt.astype(np.int64), output.astype(np.int64),
+            self._elapsed(times), prompt.astype(np.int64), output.astype(np.int64),
             prefix, faults,
         )  # fmt: skip
 
@@ -106,6 +108,21 @@ class Checker:
         rows.faults.mark(~readable, kind)
         return parsed.fill_null(0).to_numpy()
 
+    def _check_span(self, faults: Faults, times: Times) -> None:
+        if self._origin is None and faults.sound.any():
+            self._origin = times[faults.sound][0]
+        if self._origin is None:
+            return
+        # As floats: the distance of two dates may leave int64.
+        elapsed = (times.astype(np.float64) - float(self._origin)) / self._units
+        expected = f"a time at most {MAX_SPAN_S:,.0f} s after the first row's"
+        kind = FaultKind("time too far", expected, lambda row: f"{elapsed[row]:g} s after it")
+        faults.mark(elapsed > MAX_SPAN_S, kind)
+
+    @property
+    def _units(self) -> int:
+        return _NANOSECONDS if self._dates else self._layout.units_per_second
+
     def _check_order(self, faults: Faults, times: Times) -> None:
         sound = faults.sound
         if not sound.any():
@@ -120,22 +137,18 @@ class Checker:
         self._last = latest[-1]
 
     def _time_goes_back(self, faults: Faults, times: Times) -> FaultKind:
-        units = _NANOSECONDS if self._dates else self._layout.units_per_second
         last = self._last
 
         def got(row: int) -> str:
             before = times[:row][faults.sound[:row]]
             latest = max([*before[-1:], *([] if last is None else [last])])
-            return f"a time {float(latest - times[row]) / units:g} s earlier"
+            return f"a time {float(latest - times[row]) / self._units:g} s earlier"
 
         return FaultKind("time goes back", "a time not before the previous row's", got)
 
-    def _elapsed(self, faults: Faults, times: Times) -> NDArray[np.float64]:
-        if self._origin is None and faults.sound.any():
-            self._origin = times[faults.sound][0]
+    def _elapsed(self, times: Times) -> NDArray[np.float64]:
         origin = times.dtype.type(0) if self._origin is None else self._origin
-        units = _NANOSECONDS if self._dates else self._layout.units_per_second
-        elapsed: NDArray[np.float64] = (times - origin) / units
+        elapsed: NDArray[np.float64] = (times - origin) / self._units
         return elapsed
 
 

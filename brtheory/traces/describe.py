@@ -207,7 +207,7 @@ class _Statistics:
             rows_read=rows_read,
             dropped=dropped,
             time_span_s=span,
-            rate_per_s=(rows - 1) / span if span else None,
+            rate_per_s=_finite((rows - 1) / span) if span else None,
             interarrival_cv=self.gaps.cv,
             correlation=self.tokens.correlation,
             prompt_tokens=_summary(self.prompts),
@@ -236,6 +236,11 @@ class _Statistics:
         cv = self.gaps.cv
         if cv is not None and cv >= _BURSTY_CV:
             yield f"arrivals are bursty: gaps have a CV of {cv:.1f} (a Poisson process has 1)"
+
+
+def _finite(value: float) -> float | None:
+    """None where times are too close together for a rate."""
+    return value if np.isfinite(value) else None
 
 
 def _summary(histogram: IntegerHistogram) -> dict[str, float]:

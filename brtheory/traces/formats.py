@@ -169,9 +169,32 @@ def recognise(
     Raises
     ------
     InputError
-        If prompt or output tokens are nowhere to be found, or a column the user named is missing.
+        If prompt or output tokens are nowhere to be found, a column the user named is missing,
+        or one that is used is there twice.
     """
     names = tuple(fields)
+    layout = _recognised(names, first_row, where=where, container=container, columns=columns or {})
+    normal = [_normal(name) for name in names]
+    for role, name in layout.columns.items():
+        if normal.count(_normal(name)) > 1:
+            raise InputError(where, f"one column {name!r} for {role}", normal.count(_normal(name)))
+    return layout
+
+
+def looks_like_columns(fields: Iterable[str]) -> bool:
+    """Return whether at least one name means prompt tokens and one means output tokens."""
+    names = {_normal(name) for name in fields}
+    return all(names & set(SYNONYMS[role]) for role in (PROMPT, OUTPUT))
+
+
+def _recognised(
+    names: tuple[str, ...],
+    first_row: Iterable[str],
+    *,
+    where: str,
+    container: str,
+    columns: Mapping[str, str],
+) -> Layout:
     by_name = {_normal(name): name for name in reversed(names)}
     if columns:
         return _generic(names, by_name, where=where, container=container, columns=columns)
@@ -181,12 +204,6 @@ def recognise(
     if container == "parquet" and all(role in by_name for role in ROLES):
         return _known(KNOWN_FORMATS[3], names, by_name, first_row)
     return _generic(names, by_name, where=where, container=container, columns={})
-
-
-def looks_like_columns(fields: Iterable[str]) -> bool:
-    """Return whether at least one name means prompt tokens and one means output tokens."""
-    names = {_normal(name) for name in fields}
-    return all(names & set(SYNONYMS[role]) for role in (PROMPT, OUTPUT))
 
 
 def _normal(name: str) -> str:

@@ -15,6 +15,9 @@ from brtheory.errors import InputError
 MAX_TOKENS = 10_000_000
 """More tokens than this in one prompt or output is taken for a defect of the file."""
 
+MAX_SPAN_S = 1e9
+"""A request more seconds (31 years) after the first one is taken for a defect of the file too."""
+
 
 @dataclass(frozen=True)
 class Trace:

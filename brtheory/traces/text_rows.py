@@ -215,7 +215,8 @@ def _loads(line: str) -> object:
 def _filled(column: pl.Series, row: int, value: object) -> pl.Series:
     if value is None or column[row] is not None:
         return column
-    return column.scatter(row, str(value))
+    # Half a surrogate pair is legal in JSON and impossible in a column of text.
+    return column.scatter(row, str(value).encode("utf-8", "backslashreplace").decode())
 
 
 def _start_of(text: pl.Series) -> Callable[[int], str]:

@@ -30,6 +30,8 @@ CSV_ROWS = [
     (f"{STAMP},{MAX_TOKENS + 1},1", "prompt tokens above 10,000,000", f"got {MAX_TOKENS + 1}"),
     (f"{STAMP},{10**30},1", "prompt tokens above 10,000,000", f"got {10**30}"),
     ("2024-05-11 23:59:58+00:00,1,2", "time goes back", "got a time 2 s earlier"),
+    # 2024-05-12 to 2060-05-12: 36 years of 365 days and 9 leap days, 13,149 * 86,400 s.
+    ("2060-05-12 00:00:00+00:00,1,2", "time too far", "got 1.13607e+09 s after it"),
 ]
 
 
@@ -121,3 +123,19 @@ def test_options_out_of_range_are_refused(tmp_path: Path, options: dict) -> None
     path.write_text(HEADER + GOOD)
     with pytest.raises(InputError):
         read_trace(path, **options)
+
+
+def test_half_a_surrogate_pair_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "mooncake.jsonl"
+    path.write_text('{"timestamp": 0, "input_length": "\\ud800", "output_length": 1}\n')
+    with pytest.raises(InputError, match=r"jsonl:1: expected prompt tokens .* got \\ud800"):
+        read_trace(path)
+
+
+def test_a_column_that_is_there_twice_is_refused_only_if_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("arrival_s,prompt_tokens,Prompt-Tokens,output_tokens\n0,1,2,3\n")
+    with pytest.raises(InputError, match=r"csv:1: expected one column 'prompt_tokens'.* got 2"):
+        read_trace(path)
+    path.write_text("arrival_s,note,note,prompt_tokens,output_tokens\n0,x,y,1,3\n")
+    assert read_trace(path).trace.prompt_tokens.tolist() == [1]

@@ -32,6 +32,11 @@ def described(
     )
 
 
+def test_times_too_close_together_for_a_rate_have_none() -> None:
+    # 999 / 5e-324 is above the largest float.
+    assert described(arrival=np.append(np.zeros(ROWS - 1), 5e-324)).rate_per_s is None
+
+
 def test_an_ordinary_trace_is_not_unusual() -> None:
     assert described().unusual == ()
 
