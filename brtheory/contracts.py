@@ -6,7 +6,8 @@ NaN, unknown fields and numbers of the wrong kind are refused with ``file:line``
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,12 +42,31 @@ def read_text(path: Path) -> str:
     Raises
     ------
     InputError
-        If the bytes are not UTF-8.
+        If the file cannot be read, or its bytes are not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with readable(path):
+            return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(str(path), "UTF-8 text", f"byte {error.start} that is not") from error
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn a failure to open or read ``path`` in the block into bad input.
+
+    Raises
+    ------
+    InputError
+        If it is missing, a directory, or cannot be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(path)):
+            raise
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(str(path), "a readable file", reason) from error
 
 
 def parse_contract(text: str, model: type[Model], *, name: str, first_line: int = 1) -> Model:

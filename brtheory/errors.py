@@ -4,6 +4,9 @@ Every error a user can cause says what was expected, what came and where. Librar
 only the command line prints them and turns them into exit codes.
 """
 
+LONGEST_GOT = 240
+"""Characters of what came that a message shows: input can be megabytes on one line."""
+
 
 class BrtheoryError(Exception):
     """Base of every error this package raises on purpose."""
@@ -23,7 +26,7 @@ class InputError(BrtheoryError):
     """
 
     def __init__(self, where: str, expected: str, got: object) -> None:
-        super().__init__(f"{where}: expected {expected}, got {got}")
+        super().__init__(f"{where}: expected {expected}, got {_shortened(str(got))}")
         self.where = where
         self.expected = expected
         self.got = got
@@ -46,3 +49,9 @@ class MissingExtraError(BrtheoryError):
 
     def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
         return type(self), (self.what, self.extra)
+
+
+def _shortened(text: str) -> str:
+    return (
+        text if len(text) <= LONGEST_GOT else f"{text[:LONGEST_GOT]}... ({len(text):,} characters)"
+    )

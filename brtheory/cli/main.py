@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points, version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -65,13 +66,11 @@ def options(
 
 def main() -> None:
     """Run the command line; every expected failure is one line and an exit code."""
+    _open_missing_streams()
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    if arguments == ["--version"]:
-        typer.echo(f"brtheory {version('brtheory')}")
-        return
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = _run(arguments)
     except USAGE_ERROR as error:
         _report_usage(error)
         sys.exit(BAD_INPUT)
@@ -79,14 +78,61 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader (head, a pager) has gone; nothing is left to say, not even at shutdown.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (BrtheoryError, OSError) as error:
+        _discard_output()
+    except (BrtheoryError, OSError, MemoryError) as error:
         if debug:
             raise
-        typer.echo("error: " + " ".join(str(error).split()), err=True)
+        _discard_output()
+        typer.echo("error: " + _one_line(_message(error)), err=True)
         sys.exit(BAD_INPUT)
     else:
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """Put the null device where the shell closed a stream (``<&-``, ``>&-``).
+
+    Else the next file to be opened would become standard output.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  # for good
+            setattr(sys, name, null)
+
+
+def _run(arguments: list[str]) -> int:
+    """Exit code of one command whose output has reached the system."""
+    if arguments == ["--version"]:
+        typer.echo(f"brtheory {version('brtheory')}")
+        code = 0
+    else:
+        code = app(args=arguments, standalone_mode=False)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _discard_output() -> None:
+    """Drop what standard output still buffers where it cannot take it, so that exit is silent."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return f"memory: expected enough for this input, got {str(error) or 'too little'}"
+    if isinstance(error, OSError) and not isinstance(error, BrtheoryError):
+        where = "standard input or output" if error.filename is None else str(error.filename)
+        reason = (error.strerror or str(error)).lower()
+        return f"{where}: expected a file that can be used here, got {reason}"
+    return str(error)
+
+
+def _one_line(text: str) -> str:
+    """Make foreign text harmless: no line ends, no control characters for the terminal."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def _report_usage(error: Any) -> None:
@@ -94,7 +140,7 @@ def _report_usage(error: Any) -> None:
         error.show()
         return
     command = error.ctx.command_path if error.ctx is not None else "brtheory"
-    message = " ".join(error.format_message().split())
+    message = _one_line(error.format_message())
     typer.echo(f"error: {message} (see {command} --help)", err=True)
 
 
@@ -103,7 +149,9 @@ def _as_command(loaded: typer.Typer | Callable[..., Any], name: str) -> Any:
         group = loaded
     else:
         group = typer.Typer(
-            add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
+            add_completion=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+            rich_markup_mode="markdown",  # paragraphs flow, whatever the width of the terminal
         )
         group.command(name=name)(loaded)
     command = typer.main.get_command(group)

@@ -1,5 +1,6 @@
 """``brtheory tick``: one router decision from a JSON state."""
 
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from brtheory.cli.options import Json
-from brtheory.contracts import at_line, parse_contract
+from brtheory.contracts import at_line, parse_contract, readable
 from brtheory.errors import InputError
 from brtheory.routers.tick_document import TickDocument, answer_tick
 
@@ -50,9 +51,11 @@ def _answer(text: str, *, name: str, line: int) -> dict[str, object]:
 def _documents(state: str) -> Iterator[tuple[int, str]]:
     """Yield (first line, text): one document a line, or one that spans the whole file."""
     if state == STDIN:
-        yield from _split(enumerate(sys.stdin, start=1), name=state)
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # whatever the locale
+        yield from _split(enumerate(sys.stdin, start=1), name="standard input")
         return
-    with Path(state).open(encoding="utf-8-sig") as lines:
+    with readable(Path(state)), Path(state).open(encoding="utf-8-sig") as lines:
         yield from _split(enumerate(lines, start=1), name=state)
 
 

@@ -17,7 +17,7 @@ from brtheory.core.admission import Admission
 from brtheory.core.cluster import Cluster, as_int_array
 from brtheory.core.fscore import LOAD_LIMIT
 from brtheory.core.requests import Request
-from brtheory.core.tick import TickState
+from brtheory.core.tick import TickState, check_state
 from brtheory.errors import InputError
 from brtheory.routers.params import params_from_json
 from brtheory.routers.protocol import ImmediateRouter
@@ -117,6 +117,7 @@ def decide(document: TickDocument) -> Sequence[Admission]:
         for r in document.pool
     ]
     if isinstance(router, ImmediateRouter):
+        _check_immediate(pool, document.replicas)
         return _place_all(router, pool, document)
     return router.tick(
         TickState(
@@ -139,6 +140,19 @@ def _free_tokens(replicas: Sequence[ReplicaDocument]) -> list[int] | None:
             f"replicas[{missing}].free_tokens", "a number on every replica or on none", "null"
         )
     return known
+
+
+def _check_immediate(pool: Sequence[Request], replicas: Sequence[ReplicaDocument]) -> None:
+    present = [[replica.loads[0]] for replica in replicas]
+    slots = [replica.free_slots for replica in replicas]
+    check_state(TickState(loads=present, free_slots=slots, pool=pool), horizon=0)
+    pooled = sum(request.prompt_tokens for request in pool)
+    for position, replica in enumerate(replicas):
+        # All of the pool may go to one replica; int64 holds the sum.
+        most = replica.loads[0] + replica.queued_tokens + pooled
+        if most > LOAD_LIMIT:
+            expected = f"at most {LOAD_LIMIT} tokens: its load, its FIFO's and the pool's prompts"
+            raise InputError(f"replicas[{position}]", expected, most)
 
 
 def _place_all(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from brtheory.errors import InputError
-from brtheory.routers.params import params_from_text
+from brtheory.routers.params import LONGEST_HORIZON, params_from_text
 from brtheory.routers.registry import RouterSpec, find_router, router_specs
 
 BASELINE = "jsq"
@@ -101,11 +101,12 @@ def resolve_choices(
 
 
 def near_horizon(mean_output_tokens: float, *, slots: int) -> int:
-    """H nearest the steps between two completions on a replica whose slots are full, at least 1.
+    """H nearest the steps between two completions on a replica whose slots are full.
 
-    Each of B requests ends within its o_i steps, so one in about mean(o) / B steps.
+    At least 1, and no longer than a router can look (LONGEST_HORIZON). Each of B requests ends
+    within its o_i steps, so one in about mean(o) / B steps.
     """
-    return max(1, round(mean_output_tokens / slots))
+    return min(max(1, round(mean_output_tokens / slots)), LONGEST_HORIZON)
 
 
 def _resolve(text: str, *, horizon: int) -> Choice:
@@ -126,7 +127,10 @@ def _pairs(pairs: Sequence[str], text: str) -> dict[str, str]:
         key, equals, value = pair.partition("=")
         if not (key and equals and value):
             raise InputError("--routers", "NAME or NAME:KEY=VALUE:KEY=VALUE", repr(text))
-        given[key.strip().replace("-", "_")] = value.strip()
+        name = key.strip().replace("-", "_")
+        if name in given:
+            raise InputError("--routers", "each parameter once", f"{name} twice in {text!r}")
+        given[name] = value.strip()
     return given
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brtheory.errors import InputError
+from brtheory.routers.params import LONGEST_HORIZON
 from brtheory.study.choices import default_routers, near_horizon, resolve_choices
 
 
@@ -54,5 +55,16 @@ def test_bad_texts_are_refused_by_name(text, expected):
 @given(st.floats(1, 1e6), st.integers(1, 4096))
 def test_near_horizon_is_the_nearest_whole_number_of_steps(mean, slots):
     horizon = near_horizon(mean, slots=slots)
-    assert horizon >= 1
-    assert horizon == 1 or abs(horizon - mean / slots) <= 0.5
+    assert 1 <= horizon <= LONGEST_HORIZON
+    assert horizon in (1, LONGEST_HORIZON) or abs(horizon - mean / slots) <= 0.5
+
+
+def test_a_parameter_given_twice_is_refused():
+    with pytest.raises(InputError, match="horizon twice"):
+        labels("brh:horizon=7:horizon=8")
+
+
+def test_automatic_horizons_stay_within_what_a_router_can_look():
+    # 100,000 tokens through one slot: 100,000 steps between completions.
+    choices = resolve_choices(["brh:horizon=auto"], mean_output_tokens=100_000.0, slots=1)
+    assert choices[-1].params.horizon == LONGEST_HORIZON
