@@ -96,6 +96,8 @@ class Simulation:
         self._cluster = Cluster(
             replicas=shape.replicas, slots=shape.slots, kv_capacity=shape.kv_capacity
         )
+        # The reservation tells the output length: where nothing is reserved, no router is told.
+        self._reserving = shape.kv_capacity is not None
         self._arrivals = arrivals
         self._step_time = step_time
         self._observers = observers
@@ -173,7 +175,7 @@ class Simulation:
             id=due.index,
             prompt_tokens=prompt,
             ready_s=due.ready_s,
-            reserved_tokens=prompt + self._outputs[due.index],
+            reserved_tokens=prompt + self._outputs[due.index] if self._reserving else 0,
         )
 
     def _admit(self) -> None:

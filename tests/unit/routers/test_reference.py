@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brtheory.core.fscore import f_score
 from brtheory.core.imbalance import imbalance
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
@@ -207,9 +206,10 @@ def test_extreme_tokens_are_refused_exactly_at_the_bound():
 
 
 def test_a_horizon_sees_a_departure_the_present_hides():
-    """Replica 0 is the heavier one now and empty at h = 1; the projected score prefers it."""
-    state = TickState([[9, 0], [8, 8]], [1, 1], [Request(0, 4)])
-    one_step = br0(greedy_threshold=2).tick(replace(state, loads=[[9], [8]]))
-    ahead = BalanceRouteHorizon(HorizonParams(horizon=1, greedy_threshold=2)).tick(state)
-    assert one_step[0].score == f_score(4, [1], br0().weights(2))
-    assert ahead[0].replica == one_step[0].replica == 1
+    """The heaviest replica is empty from h = 1 on: now the short prompt is best, ahead the long."""
+    state = TickState([[9, 0, 0], [8, 8, 8]], [1, 0], pool_of(8, 1))
+    # m = 0 and G = 2: F(8) = 8 - 2*8, F(1) = 1 - 2*1.
+    assert decisions(replace(state, loads=[[9], [8]])) == [(1, 0, 2, -1)]
+    # Margins 0, 8, 8: F(8) = 3*8 - 2*8 and F(1) = 3*1 - 2*1, times 64*1024 in fixed point.
+    ahead = BalanceRouteHorizon(HorizonParams(horizon=2)).tick(state)
+    assert [(a.id, a.replica, a.score) for a in ahead] == [(0, 0, 64 * 1024 * 8)]

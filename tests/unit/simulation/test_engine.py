@@ -213,6 +213,28 @@ def test_striding_equals_the_loop_over_every_step(data, name):
         assert np.array_equal(getattr(one, field), getattr(many, field))
 
 
+@pytest.mark.parametrize(("kv_capacity", "told"), [(None, [0, 0]), (20, [7, 14])])
+def test_a_router_is_told_reservations_only_where_kv_capacity_is_limited(kv_capacity, told):
+    """A reservation is prompt + output: anywhere else it would give the output length away."""
+
+    class Curious:
+        def __init__(self):
+            self.seen = []
+
+        def place(self, request, view):
+            self.seen.append(request.reserved_tokens)
+            return 0
+
+    router = Curious()
+    Simulation(
+        lengths((5, 2), (10, 4)),
+        router,
+        shape=ClusterShape(1, 1, kv_capacity=kv_capacity),
+        arrivals=at_once(2),
+    ).run()
+    assert router.seen == told
+
+
 def test_observers_see_every_executed_step_once():
     class Recorder:
         def __init__(self):

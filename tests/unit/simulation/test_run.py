@@ -99,6 +99,35 @@ def test_the_loaded_window_is_full_in_a_saturated_closed_loop(router):
     assert window["requests"] < 600
 
 
+@pytest.mark.parametrize(
+    ("arrivals", "end"),
+    [
+        # A completion makes the last request ready at once, though no slot is free for it yet.
+        ("closed:2", lambda record: record.ready_s.max()),
+        # At light load the last one is admitted at the first step boundary after its arrival.
+        ("open:4", lambda record: record.admitted_s[record.ready_s.argmax()]),
+    ],
+)
+def test_the_loaded_window_runs_from_a_tenth_completed_to_the_last_one_ready(arrivals, end):
+    record = simulate(trace_of(200), config(arrivals))
+    tenth = np.sort(record.finished_s)[19]
+    assert record.window_start.clock_s == tenth
+    assert record.window_start.completed == (record.finished_s <= tenth).sum()
+    assert record.window_end.clock_s == end(record)
+    assert record.window_end.completed == (record.finished_s <= end(record)).sum()
+
+
+def test_requests_of_the_window_are_the_middle_ones_by_arrival():
+    # Far beyond saturation: the last tenth waits longest, and is left out.
+    record = simulate(trace_of(200), config("open:100"))
+    middle = np.argsort(record.arrival_s, kind="stable")[20:180]
+    waits = (record.admitted_s - record.ready_s)[middle]
+    window = summarise(record)["loaded_window"]
+    assert window["wait_max_s"] == waits.max()
+    assert window["wait_p99_s"] == pytest.approx(np.percentile(waits, 99))
+    assert window["wait_max_s"] != summarise(record)["wait_max_s"]
+
+
 def test_the_window_is_none_where_it_is_empty():
     assert summarise(simulate(trace_of(50), config("all")))["loaded_window"] is None
 
