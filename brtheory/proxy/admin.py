@@ -1,5 +1,6 @@
 """The operators' API, on its own address and with its own key: workers, router, state."""
 
+import asyncio
 import json
 from typing import Any, TypeVar
 
@@ -131,9 +132,10 @@ class Admin:
 
     async def _switch(self, request: web.Request) -> web.Response:
         wanted = await _body(request, NewRouter)
-        self._proxy.desk.ticker.use(
-            RouterChoice(wanted.name, wanted.params, wanted.predictor, wanted.seed)
-        )
+        choice = RouterChoice(wanted.name, wanted.params, wanted.predictor, wanted.seed)
+        # Compiling takes seconds: not in the loop that streams.
+        await asyncio.to_thread(choice.warm_up)
+        self._proxy.desk.ticker.use(choice)
         self._proxy.desk.on_change()
         return await self._router(request)
 

@@ -166,6 +166,7 @@ class Proxy:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.desk = build_desk(settings, loop.time)
+        self.desk.ticker.choice.warm_up()
         self.upstream = Upstream(settings.upstream)
         self.telemetry = Telemetry(self.desk)
         self.services = Services(settings, self.desk, self.upstream, self.telemetry)

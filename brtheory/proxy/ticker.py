@@ -28,6 +28,9 @@ from brtheory.routers.registry import RouterSpec, find_router
 
 log = logging.getLogger(__name__)
 
+WARM_UP = 9
+"""Requests of a tick that only compiles: more than fit in, and more than a stage looks at."""
+
 
 @dataclass(frozen=True)
 class RouterChoice:
@@ -61,6 +64,16 @@ class RouterChoice:
         spec = find_router(self.name)
         params: object = params_from_json(spec.params, self.params, where="router.params")
         return spec, spec.build(params, np.random.default_rng(self.seed))
+
+    def warm_up(self) -> None:
+        """Decide a tick nobody sees, so that code compiled on first use is compiled now."""
+        _, router = self.build()
+        if isinstance(router, ImmediateRouter):
+            return
+        rows = [[10 * replica] * (router.horizon + 1) for replica in range(3)]
+        pool = [Request(number, 5 + number) for number in range(WARM_UP)]
+        for slots in (1, WARM_UP):
+            router.tick(TickState(loads=rows, free_slots=[slots] * 3, pool=pool))
 
 
 class Binding(NamedTuple):

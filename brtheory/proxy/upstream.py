@@ -116,7 +116,7 @@ class Upstream:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                async with self.stream(url, body, headers=headers) as answer:
+                async with self.stream(url, body, headers=headers, status_s=timeout_s) as answer:
                     return await whole(answer)
         except TimeoutError as error:
             raise BrokenError(_reason(error)) from error
@@ -129,8 +129,9 @@ class Upstream:
         *,
         headers: Mapping[str, str],
         paused: Callable[[], bool] = lambda: False,
+        status_s: float | None = None,
     ) -> AsyncIterator[Answer]:
-        """POST and yield the answer once its status is known.
+        """POST and yield the answer once its status is known, within ``status_s`` or ``idle_s``.
 
         An answer that falls silent for too long breaks, unless ``paused`` says that it is not
         being read just now. Leaving early cuts the connection.
@@ -143,7 +144,9 @@ class Upstream:
             If the connection broke, or nothing came, before the status was known.
         """
         origin = _split(url)
-        wire, answer = await self._open(origin, _head(origin, headers, len(body)), body)
+        head = _head(origin, headers, len(body))
+        wait_s = self._settings.idle_s if status_s is None else status_s
+        wire, answer = await self._open(origin, head, body, wait_s=wait_s)
         self._streams[answer] = (wire, _Progress(paused, 0, self._loop.time()))
         try:
             yield answer
@@ -151,21 +154,23 @@ class Upstream:
             del self._streams[answer]
             self._give_back(origin, wire)
 
-    async def _open(self, origin: SplitResult, head: bytes, body: bytes) -> tuple[Wire, Answer]:
+    async def _open(
+        self, origin: SplitResult, head: bytes, body: bytes, *, wait_s: float
+    ) -> tuple[Wire, Answer]:
         wire = self._idle_wire(origin)
         if wire is not None:
             try:
-                return wire, await self._ask(wire, head, body)
+                return wire, await self._ask(wire, head, body, wait_s=wait_s)
             except BrokenError:
                 if wire.silent:
                     raise
         wire = await self._connect(origin)
-        return wire, await self._ask(wire, head, body)
+        return wire, await self._ask(wire, head, body, wait_s=wait_s)
 
-    async def _ask(self, wire: Wire, head: bytes, body: bytes) -> Answer:
+    async def _ask(self, wire: Wire, head: bytes, body: bytes, *, wait_s: float) -> Answer:
         self._busy.add(wire)
         try:
-            async with asyncio.timeout(self._settings.idle_s):
+            async with asyncio.timeout(wait_s):
                 return await wire.send(head, body)
         except TimeoutError as error:
             wire.silent = True

@@ -16,6 +16,7 @@ from tests.unit.proxy.engines import (
     decode,
     event,
     open_stream,
+    prefill,
     raw_stream,
     reset,
     stack,
@@ -284,6 +285,18 @@ async def test_a_silent_prefill_moves_on() -> None:
         s.prefills[1].behave = stall
         assert (await s.generate())[0] == 502
         assert [len(engine.seen) for engine in s.prefills] == [1, 1]
+
+
+@asynchronous
+async def test_a_prefill_may_take_longer_than_a_stream_may_be_silent() -> None:
+    async def slow(engine, request, body):
+        await asyncio.sleep(0.5)
+        return await prefill(engine, request, body)
+
+    async with stack("upstream.idle_s=0.2", "upstream.prefill_s=5") as s:
+        s.prefills[0].behave = slow
+        assert (await s.generate())[0] == 200
+        assert len(s.prefills[0].seen) == 1
 
 
 # -- KV parameters and leases --------------------------------------------------------------------

@@ -3,6 +3,9 @@
 import asyncio
 import json
 import re
+import shutil
+import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from brtheory.errors import InputError
 from brtheory.proxy.check import check_workers
 from brtheory.proxy.config import as_toml, load_settings
 from brtheory.proxy.probes import engine_running, kv_usage
+from brtheory.proxy.serving import start
 from brtheory.proxy.settings import Settings
 from tests.unit.proxy.desk import books_are_empty
 from tests.unit.proxy.engines import Stack, answer, asynchronous, stack, until
@@ -440,3 +444,38 @@ async def test_check_says_what_is_wrong_with_each_worker() -> None:
         assert "onnect" in faults[0]
         assert "returns no KV parameters" in faults[1]
         assert "ignores the header" in faults[2]
+
+
+# -- transport security --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    name = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *name]
+    subprocess.run(  # a command of our own
+        [*command, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True
+    )
+    return cert, key
+
+
+@asynchronous
+async def test_streams_pass_over_tls(certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    async with stack(f"server.tls_cert={cert}", f"server.tls_key={key}") as s:
+        trusted = ssl.create_default_context(cafile=str(cert))
+        url = f"https://localhost:{s.running.port}/v1/completions"
+        async with s.http.post(url, json={"prompt": "x", "stream": True}, ssl=trusted) as reply:
+            assert (await reply.text()).endswith("data: [DONE]\n\n")
+
+
+def test_a_certificate_that_is_none_is_an_input_error(tmp_path: Path) -> None:
+    path = tmp_path / "cert.pem"
+    path.write_text("nothing")
+    settings = load(BASE, NONE, f"server.tls_cert={path}", f"server.tls_key={path}")
+    with pytest.raises(InputError, match=r"server\.tls_cert"):
+        asyncio.run(start(settings))

@@ -256,3 +256,18 @@ async def test_a_refused_decode_is_not_hidden_behind_headers() -> None:
         status, kind, text = await s.generate(stream=True)
         assert (status, kind, text) == (422, "application/json", '{"error":{"message":"no"}}')
         assert books_are_empty(s.running.proxy.desk)
+
+
+@asynchronous
+async def test_http_1_0_clients_get_a_stream_that_ends_with_the_connection() -> None:
+    async with stack() as s:
+        reader, writer = await asyncio.open_connection("127.0.0.1", s.running.port)
+        body = b'{"prompt":"x","stream":true}'
+        head = b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body)
+        writer.write(head + body)
+        head, _, text = (await reader.read(-1)).partition(b"\r\n\r\n")
+        assert b"chunked" not in head.lower()
+        assert text.startswith(b"data: {")
+        assert text.endswith(b"}\n\n" + DONE)
+        writer.close()
+        await writer.wait_closed()
