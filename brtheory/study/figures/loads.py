@@ -50,7 +50,7 @@ def _described(curve: LoadCurves) -> str:
     if not loads.size:
         return f"{curve.choice.title}: nothing ran."
     busy = loads[loads.max(axis=1) > np.median(loads.max(axis=1)) / 2]
-    over = float(np.mean(busy.max(axis=1) / busy.mean(axis=1)) - 1)
+    over = 100 * float(np.mean(busy.max(axis=1) / busy.mean(axis=1)) - 1)
     return (
-        f"Under {curve.choice.title} the fullest replica is on average {over:.0%} above the mean."
+        f"Under {curve.choice.title} the fullest replica is on average {over:.0f} % above the mean."
     )

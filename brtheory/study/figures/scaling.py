@@ -53,7 +53,7 @@ def _nearness(document: StudyDocument, lines: Sequence["Line"]) -> str:
     ]
     if not gaps:
         return ""
-    return f" JSQ is within {max(gaps):.0%} of that: it balances requests, not tokens."
+    return f" JSQ is within {100 * max(gaps):.0f} % of that: it balances requests, not tokens."
 
 
 Line = tuple[str, str, list[Summary]]

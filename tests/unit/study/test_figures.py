@@ -52,7 +52,7 @@ def grown(means):
 
 def test_the_caption_measures_how_near_jsq_is_to_independent_loads():
     # 112 and 95 against 100: within 12 %.
-    assert "within 12% of that" in scaling_lines(grown({2: 112.0, 4: 95.0})).caption
+    assert "within 12 % of that" in scaling_lines(grown({2: 112.0, 4: 95.0})).caption
 
 
 def test_one_replica_has_no_imbalance_to_draw():
