@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brtheory.proxy.check import Finding
     from brtheory.proxy.settings import Settings
 
-NEEDED = ("aiohttp", "prometheus_client")
+NEEDED = ("aiohttp", "httptools", "prometheus_client")
 CUT_OFF = 1
 T = TypeVar("T")
 

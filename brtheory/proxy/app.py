@@ -43,6 +43,9 @@ class Front:
         self._keys = Keys(proxy.settings.server.api_keys)
         self._clients: dict[ClientSide, asyncio.Task[Any]] = {}
         self._models: bytes | None = None
+        self._asked: set[Any] = set()
+        self._silent: dict[Any, float] = {}
+        self.server: web.Server | None = None
         self._watcher = asyncio.create_task(self._watch())
 
     @property
@@ -54,7 +57,7 @@ class Front:
         """The aiohttp application."""
         app = web.Application(
             client_max_size=self._proxy.settings.server.max_body_bytes,
-            middlewares=[_errors],
+            middlewares=[self._note_connection, _errors],
         )
         for endpoint in Endpoint:
             app.router.add_post(endpoint.value, self._generation(endpoint))
@@ -157,6 +160,7 @@ class Front:
             await asyncio.sleep(min(WATCH_S, longest_s / 4))
             now_s = loop.time()
             writing = {client for client in self._clients if client.writing}
+            self._cut_silent(now_s)
             since = {
                 client: since[client]
                 if client in since and since[client][0] == client.writes
@@ -167,6 +171,26 @@ class Front:
                 if now_s - start_s > longest_s:
                     log.warning("client of %s has stalled", client.request_id)
                     client.abort()
+
+    @property
+    def _note_connection(self) -> Any:
+        @web.middleware
+        async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
+            self._asked.add(request.protocol)
+            return await handler(request)
+
+        return note
+
+    def _cut_silent(self, now_s: float) -> None:
+        """Cut connections on which no request has been completed for as long as a body may take."""
+        open_ = [] if self.server is None else self.server.connections
+        self._asked.intersection_update(open_)
+        silent = [connection for connection in open_ if connection not in self._asked]
+        self._silent = {c: self._silent.get(c, now_s) for c in silent}
+        longest_s = self._proxy.settings.server.body_s
+        for connection, since_s in self._silent.items():
+            if now_s - since_s > longest_s and connection.transport is not None:
+                connection.transport.abort()
 
     # -- the rest ------------------------------------------------------------------------------
 

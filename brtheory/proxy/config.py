@@ -201,7 +201,8 @@ def _validate(merged: dict[str, Any], origin: Mapping[str, str]) -> Settings:
         dotted = ".".join(str(part) for part in first["loc"])
         prefixes = [".".join(names[:length]) for length in range(len(names), 0, -1)]
         layer = next((origin[prefix] for prefix in prefixes if prefix in origin), "configuration")
-        expected = "a known setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+        told = first["msg"].lower().removeprefix("input should be ")
+        expected = "a known setting" if first["type"] == "extra_forbidden" else told
         got = "one that is not" if first["type"] == "extra_forbidden" else repr(first["input"])
         raise InputError(f"{layer}: {dotted}", expected, got[:60]) from error
 

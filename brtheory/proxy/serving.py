@@ -118,6 +118,7 @@ async def start(settings: Settings) -> Running:
             site = web.SockSite(runner, listener, backlog=BACKLOG, ssl_context=context)
             await site.start()
             sites.append(site)
+        front.server = runners[0].server
     except InputError:
         for runner in runners:
             await runner.cleanup()

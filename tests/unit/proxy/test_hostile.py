@@ -126,6 +126,21 @@ async def test_headers_of_clients_cannot_choose_ranks_or_inject_anything() -> No
             assert request_id.replace("-", "").isalnum()
 
 
+@asynchronous
+async def test_connections_that_never_ask_anything_are_cut() -> None:
+    async with stack("server.body_s=0.3", "server.client_stall_s=0.4") as s:
+        quiet, slow = [await asyncio.open_connection("127.0.0.1", s.running.port) for _ in range(2)]
+        slow[1].write(HEAD)
+        async with asyncio.timeout(5):
+            with suppress(ConnectionError):
+                assert await quiet[0].read() == b""
+            with suppress(ConnectionError):
+                assert await slow[0].read() == b""
+        for _, writer in (quiet, slow):
+            writer.transport.abort()
+        await is_unharmed(s)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @asynchronous
 async def test_random_bytes_and_sudden_ends_harm_nobody(seed: int) -> None:
