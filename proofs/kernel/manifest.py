@@ -17,6 +17,7 @@ from proofs.binding import fingerprints
 from proofs.kernel.bound import THEOREMS
 from proofs.kernel.development import LIBRARY, SOURCES, Theorem
 
+ERRORS = "brtheory.errors."
 MANIFEST_PATH = SOURCES / "manifest.json"
 
 COMMENT = re.compile(r"\(\*.*?\*\)", re.DOTALL)
@@ -105,7 +106,9 @@ def source_changes(name: str, record: TheoremRecord) -> list[str]:
 
 def code_of(name: str) -> dict[str, str]:
     """Fingerprints of the production code a theorem is about, by name."""
-    return fingerprints(THEOREMS[name])
+    found = fingerprints(THEOREMS[name])
+    # Errors say how bad input is refused; no theorem speaks of that.
+    return {part: digest for part, digest in found.items() if not part.startswith(ERRORS)}
 
 
 def definitions_digest(module: str, *, directory: Path = SOURCES) -> str:

@@ -8,7 +8,6 @@ nat and Z become OCaml's 63-bit integers, so cases stay far below that: loads an
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -96,8 +95,15 @@ class ExtractedTick:
         return [_grouped(line) for line in answer.output.splitlines()]
 
 
-def first_disagreement(count: int, *, seed: int) -> str | None:
+def first_disagreement(program: ExtractedTick, count: int, *, seed: int) -> str | None:
     """Compare the product with the extracted program on random cases.
+
+    Parameters
+    ----------
+    program
+        The extracted tick.
+    count, seed
+        How many cases, and the seed they are drawn with.
 
     Returns
     -------
@@ -107,17 +113,15 @@ def first_disagreement(count: int, *, seed: int) -> str | None:
     Raises
     ------
     KernelError
-        If the program cannot be made or run.
+        If the program fails.
     """
     rng = np.random.default_rng(seed)
-    with TemporaryDirectory(prefix="brtheory-oracle-") as name:
-        program = ExtractedTick(Path(name))
-        for start in range(0, count, BATCH):
-            cases = [random_case(rng) for _ in range(min(BATCH, count - start))]
-            for case, theirs in zip(cases, program.decide(cases), strict=True):
-                ours = case.by_product()
-                if ours != theirs:
-                    return f"{case.state} {case.router.params}: product {ours}, extracted {theirs}"
+    for start in range(0, count, BATCH):
+        cases = [random_case(rng) for _ in range(min(BATCH, count - start))]
+        for case, theirs in zip(cases, program.decide(cases), strict=True):
+            ours = case.by_product()
+            if ours != theirs:
+                return f"{case.state} {case.router.params}: product {ours}, extracted {theirs}"
     return None
 
 

@@ -5,11 +5,14 @@ manifest says; so must the definitions it uses and the production code it is bou
 without Coq cannot run the layer: the ledger then says 'not run here'.
 """
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 from brtheory.errors import InputError
 from proofs.kernel.bound import THEOREMS
 from proofs.kernel.development import theorems
 from proofs.kernel.manifest import proof_changes, read_manifest, source_changes
-from proofs.kernel.oracle import first_disagreement
+from proofs.kernel.oracle import ExtractedTick, first_disagreement
 from proofs.kernel.toolchain import EXTRACTION, PROVER, KernelError, missing
 from proofs.statement import Layer, Method, Outcome, Verdict
 
@@ -63,7 +66,8 @@ def extracted_oracle(scope: str, *, cases: int = ORACLE_CASES, seed: int = ORACL
 
     def check() -> Outcome:
         try:
-            found = first_disagreement(cases, seed=seed)
+            with TemporaryDirectory(prefix="brtheory-oracle-") as name:
+                found = first_disagreement(ExtractedTick(Path(name)), cases, seed=seed)
         except KernelError as error:
             return Outcome(Verdict.OPEN, str(error))
         if found is not None:

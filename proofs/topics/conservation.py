@@ -10,6 +10,7 @@ from brtheory.offline.assignment import Placement
 from brtheory.offline.evaluate import evaluate
 from brtheory.offline.instance import Instance, OfflineRequest
 from proofs.formulas import reals
+from proofs.layers.kernel import kernel
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, symbolic, zero
@@ -83,6 +84,11 @@ T17 = Statement(
         symbolic("every prompt and output length", _regions),
         smt("any number of requests and steps, by induction", _goals),
         exhaustive("the judge, G = 3, three requests", _instances, _holds),
+        kernel(
+            "every G and schedule, all integer prompts",
+            "Conservation.conservation",
+            "Conservation.imbalance_is_barrier_time",
+        ),
     ),
 )
 

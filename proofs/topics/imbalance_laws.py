@@ -22,6 +22,7 @@ from proofs.formulas import (
 )
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.executor import Real, both, iff, named
+from proofs.layers.kernel import kernel
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import IMBALANCE, LIST, added
@@ -100,6 +101,9 @@ T12 = Statement(
         smt("G = 2..6, all real loads", _t12_vectors, general=False),
         execution("G = 1..3, all real loads", _t12_programs),
         exhaustive("G = 1..3, integers 0..7", lambda: _pairs(1, 8), _t12_holds),
+        kernel(
+            "every G, all integer loads", "Imbalance.imbalance_bounds", "Imbalance.imbalance_zero"
+        ),
     ),
 )
 
@@ -274,6 +278,7 @@ T15 = Statement(
     layers=(
         smt("every real G; O is the peak of the others", _t15_goals),
         execution("G = 2, 3, all real loads and w", _t15_programs),
+        kernel("every G, all integer loads", "Imbalance.departure"),
     ),
 )
 

@@ -25,6 +25,7 @@ from proofs.formulas import (
 )
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.executor import Real, both, either, iff, named
+from proofs.layers.kernel import kernel
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, symbolic, zero
@@ -122,6 +123,7 @@ T1 = Statement(
         smt("every real G; any index set", _t1_any_number),
         execution("G = 1..3, all real loads", _t1_programs),
         exhaustive("G = 1..4, integers 0..4", _t1_cases, _t1_holds),
+        kernel("every G, all integer loads", "Imbalance.increment"),
     ),
 )
 

@@ -21,6 +21,7 @@ from proofs.formulas import (
 )
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.executor import either, named
+from proofs.layers.kernel import kernel
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import (
@@ -152,6 +153,12 @@ T16 = Statement(
             "the product's tick, G = 2, 3, integers",
             _ticks,
             lambda loads, sizes: _bound_holds(SINGLES, 1, loads, sizes),
+        ),
+        kernel(
+            "every G, all integer loads, any placements, departures and steps",
+            "Imbalance.reflected",
+            "Imbalance.decode_step",
+            "Imbalance.reflected_walk",
         ),
     ),
 )

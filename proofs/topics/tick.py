@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from brtheory.routers.reference import BalanceRoute
+from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.executor import named
+from proofs.layers.kernel import extracted_oracle, kernel
 from proofs.layers.search import exhaustive
 from proofs.product import LIST, as_decisions, product_tick, sane
 from proofs.specification import Rule, specified_tick
@@ -91,10 +92,9 @@ T27 = Statement(
     claim="Nothing is lost, nothing is dispatched twice, slots are respected, exactly "
     "min(pool, slots) requests are dispatched, and the tick ends.",
     latex=r"|\text{dispatched}| = \min(|\text{pool}|, S_{\mathrm{tot}})",
-    hypotheses=("no KV capacity limit",),
+    hypotheses=("no KV capacity limit", "for the product: it decides as the rule does, T28, T29"),
     source=MODEL,
     about=(BalanceRoute,),
-    expected=Verdict.CHECKED,
     layers=(
         execution(
             "G = 2, 2 requests, all real loads and prompts, 7 variants",
@@ -106,6 +106,11 @@ T27 = Statement(
             quick=False,
         ),
         exhaustive("G = 1, 2, up to 3 requests, integers", _small_ticks, _guarantees_hold),
+        kernel(
+            "every valid and eager rule, and BR-0's and BR-H's rule is one",
+            "Tick.tick_guarantees",
+            "BalanceRoute.balance_route_guarantees",
+        ),
     ),
 )
 
@@ -134,19 +139,28 @@ T28 = Statement(
             quick=False,
         ),
         exhaustive("G = 1, 2, up to 3 requests, integers", _small_ticks, _refines),
+        kernel(
+            "the rule is valid and eager: every state, any weights and thresholds",
+            "BalanceRoute.balance_route_valid",
+            "BalanceRoute.balance_route_eager",
+            general=False,
+        ),
     ),
 )
 
 T29 = Statement(
     id="T29",
     title="The product's tick is the extracted tick",
-    claim="The product's tick equals a program extracted from a kernel-checked proof on random "
-    "cases. No layer for it exists yet.",
+    claim="The product's tick decides exactly what a program extracted from the kernel-checked "
+    "rule decides: requests, replicas, stages and scores, on random cases of BR-0 and BR-H.",
     latex=r"\mathrm{tick}_{\mathrm{product}} = \mathrm{tick}_{\mathrm{extracted}}",
+    hypotheses=("no KV capacity limit", "candidates oldest first", "OCaml's 63-bit integers"),
     source=LIST,
-    about=(BalanceRoute,),
-    expected=Verdict.OPEN,
-    layers=(),
+    about=(BalanceRoute, BalanceRouteHorizon),
+    expected=Verdict.CHECKED,
+    layers=(
+        extracted_oracle("G = 1..5, up to 8 requests, H = 0..5, both key orders and stage-1 rules"),
+    ),
 )
 
 STATEMENTS = (T27, T28, T29)

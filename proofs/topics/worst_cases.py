@@ -15,6 +15,7 @@ from brtheory.routers.reference import BalanceRoute
 from proofs.formulas import larger, reals
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.executor import named
+from proofs.layers.kernel import kernel
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import LIST, added, product_tick, sane
@@ -151,6 +152,11 @@ T31 = Statement(
             "four routers of the product, G = 2, 3, 4: ratio exactly G",
             lambda: _adversaries((0,)),
             _adversary_holds,
+        ),
+        kernel(
+            "every G, any placement of G*G*j requests",
+            "Adversary.ratio_attained",
+            "Adversary.ratio_never_exceeded",
         ),
     ),
 )
