@@ -51,6 +51,7 @@ def offline_routers():
         "pool-fifo",
         "br0",
         "brh",
+        "window",
     ]
 
 

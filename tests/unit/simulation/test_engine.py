@@ -28,6 +28,7 @@ ROUTERS = [
     "pool-fifo",
     "br0",
     "brh",
+    "window",
 ]
 SECOND = StepTime(a0=0.0, b0=1.0)
 TOKEN = StepTime(a0=1.0, b0=0.0)
