@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 
@@ -58,7 +59,9 @@ def _run_on_pool(jobs: Sequence[Job], *, workers: int) -> Iterator[Outcome]:
         min(workers, len(jobs)), mp_context=context, initializer=_start_worker
     )
     try:
-        for future in as_completed([pool.submit(_run, job) for job in jobs]):
+        with _interrupts_held():
+            futures = [pool.submit(_run, job) for job in jobs]
+        for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool as error:
         raise BrtheoryError(
@@ -66,6 +69,29 @@ def _run_on_pool(jobs: Sequence[Job], *, workers: int) -> Iterator[Outcome]:
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while processes start, and act on it after that.
+
+    They inherit the mask, so that one that is still importing does not die with a traceback; it
+    lets the signal through once it is ready (``_start_worker``). Here a mask is not enough: the
+    signal may reach another thread, and Python would still raise in this one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if came and callable(handler):
+        handler(signal.SIGINT, None)
 
 
 def _run(job: Job) -> Outcome:
@@ -81,6 +107,7 @@ def _run(job: Job) -> Outcome:
 def _start_worker() -> None:
     """Die at once, in silence, on Ctrl-C and when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
