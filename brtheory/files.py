@@ -51,7 +51,8 @@ def _blamed_on(target: Path, part: Path | None = None) -> Iterator[None]:
     except OSError as error:
         if part is not None and error.filename not in (None, str(part)):
             raise
-        raise OSError(error.errno, error.strerror, str(target)) from error
+        # Libraries that write by themselves raise errors with a text and no number.
+        raise OSError(error.errno, error.strerror or str(error), str(target)) from error
 
 
 def _replaceable(target: Path) -> Path:

@@ -16,8 +16,11 @@ from brtheory.errors import InputError
 TOKEN_LIMIT = 2**40
 """Largest token count of one request; also the largest step."""
 REPLICA_LIMIT = 2**20
+SECONDS_LIMIT = 1e9
+"""Largest a0 and b0: the time of every schedule is a finite float."""
 
 Tokens = Annotated[int, Field(ge=1, le=TOKEN_LIMIT)]
+Seconds = Annotated[float, Field(ge=0, le=SECONDS_LIMIT)]
 Step = Annotated[int, Field(ge=0, le=TOKEN_LIMIT)]
 
 
@@ -60,7 +63,8 @@ class Instance:
     kv_capacity
         KV tokens one replica can hold, None for unlimited.
     a0, b0
-        Seconds per token of the peak load, and seconds per step; >= 0, not both 0.
+        Seconds per token of the peak load, and seconds per step; 0 .. SECONDS_LIMIT, not
+        both 0.
     requests
         In any order; ids unique.
 
@@ -86,6 +90,8 @@ class Instance:
             raise InputError("instance", "kv_capacity >= 1 or null", self.kv_capacity)
         if min(self.a0, self.b0) < 0 or self.a0 + self.b0 <= 0:
             raise InputError("instance", "a0 >= 0 and b0 >= 0, not both 0", (self.a0, self.b0))
+        if not (self.a0 <= SECONDS_LIMIT and self.b0 <= SECONDS_LIMIT):  # NaN is refused too
+            raise InputError("instance", f"a0 and b0 <= {SECONDS_LIMIT:g}", (self.a0, self.b0))
         seen: set[int] = set()
         for position, request in enumerate(self.requests):
             _check_request(request, position)
@@ -115,8 +121,10 @@ class InstanceDocument(Contract):
     replicas: Annotated[int, Field(ge=1, le=REPLICA_LIMIT)]
     slots: Annotated[int, Field(ge=1, le=REPLICA_LIMIT)]
     kv_capacity: Annotated[int, Field(ge=1)] | None = None
-    a0: Annotated[float, Field(ge=0, description="Seconds per token of the peak load.")]
-    b0: Annotated[float, Field(ge=0, description="Seconds per step.")]
+    a0: Annotated[
+        float, Field(ge=0, le=SECONDS_LIMIT, description="Seconds per token of the peak load.")
+    ]
+    b0: Annotated[Seconds, Field(description="Seconds per step.")]
     requests: list[_RequestDocument]
 
 

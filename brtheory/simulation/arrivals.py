@@ -5,7 +5,6 @@ know how long it may run on. Prefill delays shift the time at which a request is
 """
 
 import heapq
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brtheory.errors import InputError
+
+LONGEST_PREFILL_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,11 @@ class PrefillDelay:
     seconds_per_token: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.seconds < math.inf and 0 <= self.seconds_per_token < math.inf):
-            raise InputError("prefill delay", "finite seconds >= 0", self)
+        for name in ("seconds", "seconds_per_token"):
+            value = getattr(self, name)
+            if not 0 <= value <= LONGEST_PREFILL_S:
+                expected = f"0 to {LONGEST_PREFILL_S:g} seconds"
+                raise InputError(f"prefill {name.replace('_', ' ')}", expected, value)
 
     def of(self, prompt_tokens: NDArray[np.int64]) -> NDArray[np.float64]:
         """Delay of each request in seconds, shape (n,)."""

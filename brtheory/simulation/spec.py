@@ -7,7 +7,9 @@ from typing import Literal
 from brtheory.errors import InputError
 
 ArrivalKind = Literal["closed", "open", "rho", "all"]
-EXPECTED = "closed:X, open:X, open:rho=R or all, with X and R > 0"
+SMALLEST, LARGEST = 1e-9, 1e9
+"""Range of X and R: times and populations stay finite."""
+EXPECTED = f"closed:X, open:X, open:rho=R or all, with X and R from {SMALLEST:g} to {LARGEST:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def parse_arrivals(text: str) -> ArrivalSpec:
     Raises
     ------
     InputError
-        If the text is none of the forms above or the number is not positive and finite.
+        If the text is none of the forms above or the number is not in their range.
     """
     if text == "all":
         return ArrivalSpec("all")
@@ -50,15 +52,15 @@ def parse_arrivals(text: str) -> ArrivalSpec:
     )
     for prefix, kind in kinds:
         if text.startswith(prefix):
-            return ArrivalSpec(kind, _positive(text.removeprefix(prefix), text))
+            return ArrivalSpec(kind, _factor(text.removeprefix(prefix), text))
     raise InputError("arrivals", EXPECTED, repr(text))
 
 
-def _positive(number: str, text: str) -> float:
+def _factor(number: str, text: str) -> float:
     try:
         value = float(number)
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
+    if not SMALLEST <= value <= LARGEST:
         raise InputError("arrivals", EXPECTED, repr(text))
     return value

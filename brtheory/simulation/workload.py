@@ -11,6 +11,9 @@ DEFAULT_A0 = 1.5e-7
 """Seconds per token of the peak load: vllm-ascend's planner, 0.15 us/token."""
 DEFAULT_B0 = 0.020
 """Seconds per step: vllm-ascend's planner, 20 ms."""
+SHORTEST_S, LONGEST_S = 1e-15, 1e9
+"""Range of a0 and b0 that are not 0: times, rates and their sums stay finite."""
+LARGEST_SHAPE = {"replicas": 2**20, "slots": 2**20, "kv_capacity": 2**62}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +23,21 @@ class StepTime:
     Parameters
     ----------
     a0
-        Seconds per KV token of the peak load, >= 0.
+        Seconds per KV token of the peak load, 0 or SHORTEST_S .. LONGEST_S.
     b0
-        Seconds per step, >= 0; not both 0.
+        Seconds per step, 0 or SHORTEST_S .. LONGEST_S; not both 0.
     """
 
     a0: float = DEFAULT_A0
     b0: float = DEFAULT_B0
 
     def __post_init__(self) -> None:
-        if not (self.a0 >= 0 and self.b0 >= 0 and 0 < self.a0 + self.b0 < np.inf):
-            raise InputError("step time", "finite a0 >= 0 and b0 >= 0, not both 0", self)
+        for name in ("a0", "b0"):
+            value = getattr(self, name)
+            if value != 0 and not SHORTEST_S <= value <= LONGEST_S:
+                raise InputError(name, f"0 or {SHORTEST_S:g} to {LONGEST_S:g} seconds", value)
+        if self.a0 == self.b0 == 0:
+            raise InputError("step time", "a0 and b0 not both 0", "both 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +49,10 @@ class ClusterShape:
     kv_capacity: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("replicas", "slots", "kv_capacity"):
+        for name, largest in LARGEST_SHAPE.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(name, "an integer >= 1", value)
+            if value is not None and not 1 <= value <= largest:
+                raise InputError(name, f"an integer from 1 to {largest}", value)
 
 
 @dataclass(frozen=True, slots=True)

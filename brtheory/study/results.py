@@ -13,8 +13,9 @@ import polars as pl
 from pydantic import Field
 
 from brtheory.contracts import Contract
-from brtheory.files import atomic_path, write_text_atomic
+from brtheory.files import write_text_atomic
 from brtheory.study.provenance import Revision
+from brtheory.traces.table_file import write_parquet
 
 Scope = Literal["loaded_window", "all_steps"]
 SCOPES: tuple[Scope, ...] = ("loaded_window", "all_steps")
@@ -176,8 +177,8 @@ def write_results(document: StudyDocument, folder: Path) -> None:
     """Write results.json and results.parquet into ``folder``, each whole or not at all."""
     text = document.model_dump_json(by_alias=True, indent=1)
     write_text_atomic(folder / "results.json", text + "\n")
-    with atomic_path(folder / "results.parquet") as part:
-        rows_frame(document.rows, document.routers).write_parquet(part)
+    frame = rows_frame(document.rows, document.routers)
+    write_parquet(frame, folder / "results.parquet")
 
 
 def rows_frame(rows: Sequence[Row], routers: Sequence[RouterFacts]) -> pl.DataFrame:

@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 
 from brtheory.errors import InputError
-from brtheory.files import atomic_path
 from brtheory.traces.checks import RawRows
 from brtheory.traces.faults import Faults
 from brtheory.traces.formats import PREFIX, Layout
 from brtheory.traces.schema import Trace
+from brtheory.traces.table_file import write_csv, write_parquet
 
 METADATA_KEY = "brtheory.trace"
 _ROWS_PER_BATCH = 1 << 17
@@ -41,8 +41,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         raise InputError(str(path), "an output file ending in .csv or .parquet", path.name)
     if path.is_dir():
         raise InputError(str(path), "an output file", "a directory")
-    with atomic_path(path) as part:
-        writer(trace, part)
+    writer(trace, path)
 
 
 def parquet_head(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, object]]:
@@ -90,9 +89,9 @@ def _frame(trace: Trace) -> pl.DataFrame:
 
 
 def _write_csv(trace: Trace, path: Path) -> None:
-    _frame(trace).write_csv(path)
+    write_csv(_frame(trace), path)
 
 
 def _write_parquet(trace: Trace, path: Path) -> None:
     kept = {"name": trace.name, "source": trace.source, "synthetic": trace.synthetic}
-    _frame(trace).write_parquet(path, metadata={METADATA_KEY: json.dumps(kept)})
+    write_parquet(_frame(trace), path, metadata={METADATA_KEY: json.dumps(kept)})

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from brtheory.errors import InputError
 from brtheory.traces.checks import CheckedRows, Checker, RawRows
 from brtheory.traces.formats import ARRIVAL, ROLES, Layout
-from brtheory.traces.schema import Trace
+from brtheory.traces.schema import Trace, check_rate
 from brtheory.traces.source import Source, open_source
 
 OnError = Literal["raise", "skip"]
@@ -86,8 +86,7 @@ class ReadOptions:
             raise InputError("start", "seconds >= 0", self.start_s)
         if not end > start:
             raise InputError("end", f"seconds after the start ({start:g})", self.end_s)
-        if not (isfinite(self.rate) and self.rate > 0):
-            raise InputError("rate", "a number > 0", self.rate)
+        check_rate(self.rate)
         unknown = sorted(set(self.columns) - set(ROLES))
         if unknown:
             raise InputError("columns", f"names among {', '.join(ROLES)}", unknown[0])

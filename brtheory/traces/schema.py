@@ -18,6 +18,11 @@ MAX_TOKENS = 10_000_000
 MAX_SPAN_S = 1e9
 """A request more seconds (31 years) after the first one is taken for a defect of the file too."""
 
+MAX_REQUESTS = 100_000_000
+"""Requests of a trace in memory; the largest public one has 27 million."""
+RATES = (1e-9, 1e9)
+"""Smallest and largest factor of an arrival rate."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -96,16 +101,14 @@ class Trace:
         Each round starts one mean gap after the last arrival of the round before, so that the
         arrival rate does not change at the seam.
         """
-        if requests < 1:
-            raise InputError("requests", "at least 1", requests)
+        check_requests(requests)
         rounds, rows = np.divmod(np.arange(requests), len(self))
         mean_gap = self.span_s / (len(self) - 1) if len(self) > 1 else 0.0
         return self._with_rows(rows, self.arrival_s[rows] + rounds * (self.span_s + mean_gap))
 
     def scaled(self, rate: float) -> "Trace":
-        """Return the trace with its arrival rate multiplied by ``rate`` (> 0)."""
-        if not (np.isfinite(rate) and rate > 0):
-            raise InputError("rate", "a number > 0", rate)
+        """Return the trace with its arrival rate multiplied by ``rate`` (within `RATES`)."""
+        check_rate(rate)
         return replace(self, arrival_s=self.arrival_s / rate)
 
     def _with_rows(self, rows: NDArray[np.int64], arrival_s: NDArray[np.float64]) -> "Trace":
@@ -140,6 +143,18 @@ class Trace:
             row = int(back.argmax()) + 1
             expected = f"no time before {times[row - 1]}"
             raise InputError(f"{self.name}: arrival_s[{row}]", expected, times[row])
+
+
+def check_requests(requests: int) -> None:
+    """Refuse a number of requests outside 1 .. `MAX_REQUESTS`."""
+    if not 1 <= requests <= MAX_REQUESTS:
+        raise InputError("requests", f"1 to {MAX_REQUESTS:,}", requests)
+
+
+def check_rate(rate: float) -> None:
+    """Refuse a factor of the arrival rate outside `RATES`."""
+    if not RATES[0] <= rate <= RATES[1]:
+        raise InputError("rate", f"a number from {RATES[0]:g} to {RATES[1]:g}", rate)
 
 
 def _check_tokens(where: str, tokens: NDArray[np.int64]) -> None:

@@ -40,7 +40,7 @@ from brtheory.traces.sampling import (
     stratified,
     stratified_pair,
 )
-from brtheory.traces.schema import Trace
+from brtheory.traces.schema import Trace, check_requests
 
 MOST_DEFAULT_REQUESTS = 12_000
 DEFAULT_REQUESTS = 10_000
@@ -125,8 +125,7 @@ def generate_workload(name: str, *, requests: int | None = None, seed: int = 0) 
     """
     workload = find_workload(name)
     count = workload.requests if requests is None else requests
-    if count < 1:
-        raise InputError("requests", "at least 1", requests)
+    check_requests(count)
     if seed < 0:
         raise InputError("seed", "a whole number >= 0", seed)
     random = np.random.default_rng(seed)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brtheory.errors import InputError
 from brtheory.offline.assignment import Placement
 from brtheory.offline.evaluate import decimal_fraction, evaluate, sum_of_peaks
 from brtheory.offline.generate import random_instance
-from brtheory.offline.instance import Instance, OfflineRequest
+from brtheory.offline.instance import SECONDS_LIMIT, Instance, OfflineRequest
 from tests.strategies import instances
 
 
@@ -58,6 +59,24 @@ def test_figures_of_two_requests_by_hand():
     assert (verdict.steps, verdict.sum_peak, verdict.sum_load) == (3, 27, 36)
     assert verdict.imbalance_total == 2 * 27 - 36
     assert verdict.time_exact_s == Fraction(3) + Fraction(27, 2)
+
+
+@pytest.mark.parametrize("seconds", [1e10, float("inf"), float("nan")])
+@pytest.mark.parametrize("name", ["a0", "b0"])
+def test_step_times_whose_sum_may_leave_the_floats_are_refused(name, seconds):
+    with pytest.raises(InputError, match=r"a0 and b0"):
+        small_instance(**{name: seconds})
+
+
+def test_the_longest_time_is_a_float():
+    # One request of the largest size for 2**40 steps: each step lasts b0 + a0 * load.
+    instance = small_instance(
+        a0=SECONDS_LIMIT, b0=SECONDS_LIMIT, requests=(OfflineRequest(0, 0, 2**40, 2**40),)
+    )
+    verdict = evaluate(instance, (Placement(0, 0, 0),))
+    work = 2**80 + 2**40 * (2**40 - 1) // 2
+    assert verdict.time_exact_s == 10**9 * (2**40 + work)
+    assert verdict.time_s == float(10**9 * (2**40 + work))
 
 
 def test_idle_steps_are_skipped():
