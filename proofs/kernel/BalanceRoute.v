@@ -240,3 +240,65 @@ Proof.
   - apply balance_route_valid. exact R.
   - apply balance_route_eager.
 Qed.
+
+(* BR-0: one column of loads, A = 1, w = [G]. *)
+Definition present (rows : list (list Z)) : list Z := map (hd 0) rows.
+
+Definition one_column (rows : list (list Z)) : Prop := Forall (fun row => length row = 1%nat) rows.
+
+Lemma next_replica_window p top : forall rows slots g so_far g' free window,
+  next_replica p top g rows slots so_far = Some (g', free, window) ->
+  so_far = Some (g', free, window)
+  \/ (g <= g' /\ g' - g < length rows /\ window = margins top (nth (g' - g) rows []))%nat.
+Proof.
+  induction rows as [| row rows IH]; intros [| f slots] g so_far g' free window H;
+    simpl in H; auto.
+  apply IH in H. destruct H as [H | [A [B C]]].
+  - match type of H with (if ?b then _ else _) = _ => destruct b end; auto.
+    injection H as <- <- <-. right. rewrite Nat.sub_diag. simpl. repeat split; lia.
+  - right. replace (g' - g)%nat with (S (g' - S g)) by lia. simpl. repeat split; try lia; exact C.
+Qed.
+
+Lemma envelope_one_column rows :
+  one_column rows -> rows <> [] -> envelope rows = [peak (present rows)].
+Proof.
+  induction 1 as [| row rows L H IH]; intro N; [congruence |].
+  destruct row as [| l [| ]]; try discriminate. destruct rows as [| next others]; [reflexivity |].
+  change (envelope ([l] :: next :: others))
+    with (map (fun p => Z.max (fst p) (snd p)) (combine [l] (envelope (next :: others)))).
+  rewrite IH by congruence. reflexivity.
+Qed.
+
+Lemma present_carried rows g delta :
+  one_column rows -> present (modify g (map (Z.add delta)) rows) = added (present rows) g delta.
+Proof.
+  intro H. revert g. induction H as [| row rows L H IH]; intros [| g]; simpl; trivial.
+  - destruct row as [| l [| ]]; try discriminate. simpl. f_equal. lia.
+  - rewrite IH. reflexivity.
+Qed.
+
+(* The stated value of a decision is exactly what it takes off the imbalance, so the values of a
+   tick, each with margins refreshed, add up to the whole change. *)
+Theorem value_is_gain p s d :
+  balance_route p s = Some d -> one_column (rows s) ->
+  reward p = 1 -> overflow p = [count (present (rows s))] -> 0 <= size (taken d) ->
+  value d = imbalance (present (rows s)) - imbalance (present (rows (carry_out s d))).
+Proof.
+  intros H One R O Size. unfold balance_route in H. destruct (pool s); [discriminate |].
+  destruct (next_replica _ _ _ _ _ _) as [[[g free] window] |] eqn:N; [| discriminate].
+  apply next_replica_window in N. destruct N as [N | [_ [G W]]]; [discriminate |].
+  rewrite Nat.sub_0_r in *.
+  assert (V : replica d = g /\ value d = f_score p window (size (taken d))).
+  { destruct (greedy_threshold p <? list_sum (slots s))%nat; injection H as <-; split; reflexivity. }
+  destruct V as [<- ->]. unfold carry_out. cbn [rows].
+  rewrite present_carried, increment by (trivial; unfold present; rewrite map_length; exact G).
+  assert (E : nth (replica d) (rows s) [] = [nth (replica d) (present (rows s)) 0]).
+  { unfold present. rewrite (nth_indep _ 0 (hd 0 [])) by (rewrite map_length; exact G).
+    rewrite map_nth. unfold one_column in One. rewrite Forall_forall in One.
+    specialize (One _ (nth_In (rows s) [] G)).
+    destruct (nth (replica d) (rows s) []) as [| only [| ]]; try discriminate. reflexivity. }
+  assert (F : rows s <> []) by (intro Z0; rewrite Z0 in G; simpl in G; lia).
+  rewrite W, E, envelope_one_column by trivial.
+  unfold f_score, margins, score, margin. rewrite R, O. cbn [combine map fst snd total fold_right].
+  ring.
+Qed.

@@ -31,5 +31,6 @@ THEOREMS: dict[str, tuple[object, ...]] = {
     "BalanceRoute.balance_route_valid": _TICK,
     "BalanceRoute.balance_route_eager": _TICK,
     "BalanceRoute.balance_route_guarantees": _TICK,
+    "BalanceRoute.value_is_gain": (*_TICK, *_IMBALANCE),
 }
 """'Module.theorem' and the functions and classes it is about."""

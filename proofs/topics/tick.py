@@ -143,6 +143,7 @@ T28 = Statement(
             "the rule is valid and eager: every state, any weights and thresholds",
             "BalanceRoute.balance_route_valid",
             "BalanceRoute.balance_route_eager",
+            "BalanceRoute.value_is_gain",
             general=False,
         ),
     ),

@@ -309,7 +309,8 @@ class WindowMachine(RouterMachine):
     router_name = "window"
 
     def params(self, draw_options: dict[str, Any]) -> object:
-        params = WindowParams(window=3, memory=4, age_limit=2.0)
+        most = draw_options["max_subset"]
+        params = WindowParams(window=most + 1, memory=most, age_limit=2.0)
         self.slow = SlowWindow(params)
         return params
 
