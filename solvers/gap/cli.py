@@ -1,6 +1,11 @@
 """``brtheory gap``: how far routers are from the exact optimum."""
 
-import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -8,16 +13,42 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from brtheory.cli.options import Json, Seed
 from brtheory.cli.progress import progress_bar
+from brtheory.cli.trace_input import (
+    ColumnsOption,
+    End,
+    OnErrorChoice,
+    OnErrorOption,
+    Start,
+    load_requests,
+    refuse_reading_options,
+)
 from brtheory.errors import InputError
-from brtheory.files import write_text_atomic
-from brtheory.offline.instance import instance_to_json, read_instance
-from solvers.gap.families import families, find_family
-from solvers.gap.measure import find_spec
-from solvers.gap.report import Case, cases_of, gap_document
+from brtheory.offline.instance import read_instance
+from brtheory.study.provenance import package_root, revision, versions
+from solvers.gap.cuts import Cut
+from solvers.gap.document import GapDocument, Provenance
+from solvers.gap.families import Family, families, find_family, trace_family
+from solvers.gap.output import write_gap
+from solvers.gap.policies import find_policy
+from solvers.gap.report import Case, Order, cases_of, gap_document
 
-DEFAULT_FAMILIES = ("small", "wide", "heavy-tailed", "adversarial")
-DEFAULT_ROUTERS = ("jsq", "least-tokens", "pool-fifo", "br0", "exact-tick")
+DEFAULT_FAMILIES = ("tiny", "small", "wide", "heavy-tailed", "adversarial")
+DEFAULT_ROUTERS = (
+    "jsq",
+    "least-tokens",
+    "pool-fifo",
+    "br0",
+    "brh",
+    "brh:survival",
+    "window",
+    "exact-tick",
+)
+MOST_TRACE_REQUESTS = 20_000
+"""Requests of a trace to cut from: traces can have tens of millions."""
+_CUT = "Instances cut from a trace"
+_DEFAULT_CUT = Cut()
 
 
 def gap(
@@ -27,53 +58,140 @@ def gap(
     family: Annotated[
         list[str] | None,
         typer.Option(
-            help="Family of instances, repeatable; without files and families a default choice. "
-            "--family list names them."
+            help="Family of instances, repeatable. With neither files, families nor a trace: "
+            f"{', '.join(DEFAULT_FAMILIES)}. --family list names them all."
         ),
     ] = None,
-    router: Annotated[
-        list[str] | None, typer.Option(help="Router by name, repeatable; default: five.")
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Cut instances from this trace file (see `brtheory trace describe`), each from "
+            f"another random request on, among the first {MOST_TRACE_REQUESTS:,}.",
+            rich_help_panel=_CUT,
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Instances of each family.", min=1)] = 3,
-    seed: Annotated[int, typer.Option(help="Of the routers that draw.", min=0)] = 0,
-    time_limit: Annotated[float, typer.Option(help="Seconds for each exact solve.")] = 20.0,
+    cut_requests: Annotated[
+        int, typer.Option(help="Consecutive requests in a cut.", min=1, rich_help_panel=_CUT)
+    ] = _DEFAULT_CUT.requests,
+    replicas: Annotated[
+        int, typer.Option(help="Replicas of a cut, G.", min=1, rich_help_panel=_CUT)
+    ] = _DEFAULT_CUT.replicas,
+    slots: Annotated[
+        int, typer.Option(help="Slots of each replica of a cut.", min=1, rich_help_panel=_CUT)
+    ] = _DEFAULT_CUT.slots,
+    load: Annotated[
+        float,
+        typer.Option(
+            help="Slots that a cut asks for on average, as a share of all; arrivals keep their "
+            "spacing.",
+            rich_help_panel=_CUT,
+        ),
+    ] = _DEFAULT_CUT.load,
+    on_error: OnErrorOption = OnErrorChoice.RAISE,
+    start: Start = None,
+    end: End = None,
+    columns: ColumnsOption = None,
+    router: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Router by name, repeatable; brh:survival is BR-H with a predictor that can be "
+            f"deployed, brh with the oracle. Default: {', '.join(DEFAULT_ROUTERS)}.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(help="Instances of each family and of the trace.", min=1)
+    ] = 3,
+    seed: Seed = 0,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for each exact solve; then an interval.", min=0.0)
+    ] = 20.0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Directory for gap.json and the worst instance of each router."),
+        typer.Option(
+            help="Folder of gap.json, gap.parquet, index.html and the worst instance of each "
+            "router, shrunk."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure how far routers are from the best anyone could have done, knowing everything.
 
     Every gap is an interval unless optimality is proved. 'Same admissions' compares with the best
     replicas at the router's own admission steps; 'any admissions' with the fastest schedule that
     serves all requests. The largest gap seen is a worst observed ratio, not a competitive ratio.
+
+    Examples
+    --------
+    `brtheory gap --out results/gap`
+
+    `brtheory gap --trace requests.csv --router jsq --router br0 --seeds 5 --out results/gap`
     """
     if family == ["list"]:
         _list_families()
         return
-    routers = list(router or DEFAULT_ROUTERS)
+    started, clock = datetime.now(UTC), time.perf_counter()
+    cut = Cut(requests=cut_requests, replicas=replicas, slots=slots, load=load)
+    made = [find_family(name) for name in _each_once("family", family or ())]
+    routers = _each_once("router", router or DEFAULT_ROUTERS)
     for name in routers:
-        find_spec(name)
-    cases = [Case(path.stem, read_instance(path)) for path in instance or ()]
-    names = family or (() if instance else DEFAULT_FAMILIES)
-    cases.extend(cases_of([find_family(name) for name in names], seeds=seeds))
-    for case in cases:
-        if not case.instance.requests:
-            raise InputError(case.name, "at least one request", 0)
-    with progress_bar("replaying and solving", total=len(cases) * len(routers)) as advance:
-        document, worst = gap_document(
-            cases, routers, time_limit_s=time_limit, seed=seed, on_router=advance
+        find_policy(name)
+    notes: list[str] = []
+    if trace is None:
+        refuse_reading_options(start=start, end=end, columns=columns)
+    else:
+        read, dropped = load_requests(
+            trace, None, requests=MOST_TRACE_REQUESTS, seed=0, on_error=on_error, start=start,
+            end=end, columns=columns,
+        )  # fmt: skip
+        made.append(trace_family(read, cut))
+        notes = [f"{rows:,} rows dropped: {reason}" for reason, rows in dropped.items()]
+    order = Order(
+        cases=_cases(instance or (), made, seeds=seeds),
+        routers=routers,
+        time_limit_s=time_limit,
+        seed=seed,
+        notes=notes,
+    )
+    with progress_bar("replaying and solving", total=order.planned) as advance:
+        document = gap_document(
+            order, provenance=_provenance(started, since=clock), on_done=advance
         )
     if out is not None:
-        write_text_atomic(out / "gap.json", json.dumps(document, indent=1) + "\n")
-        for each in worst:
-            text = json.dumps(instance_to_json(each.instance)) + "\n"
-            write_text_atomic(out / "worst" / f"{each.router}.json", text)
+        write_gap(document, out)
     if as_json:
-        typer.echo(json.dumps(document))
+        typer.echo(document.to_text(), nl=False)
     else:
         _print_summary(document)
+
+
+def _each_once(option: str, names: Sequence[str]) -> list[str]:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--{option}", "each name once", f"{name} twice")
+    return list(names)
+
+
+def _cases(files: Sequence[Path], made: Sequence[Family], *, seeds: int) -> list[Case]:
+    cases = [Case(path.stem, "file", read_instance(path), synthetic=None) for path in files]
+    if not files and not made:
+        made = [find_family(name) for name in DEFAULT_FAMILIES]
+    cases.extend(cases_of(made, seeds=seeds))
+    names = _each_once("instance", [case.name for case in cases])
+    for name, case in zip(names, cases, strict=True):
+        if not case.instance.requests:
+            raise InputError(name, "at least one request", 0)
+    return cases
+
+
+def _provenance(started: datetime, *, since: float) -> Callable[[], Provenance]:
+    return lambda: Provenance(
+        command=shlex.join(["brtheory", *sys.argv[1:]]),
+        started=started.isoformat(timespec="seconds"),
+        revision=revision(package_root()),
+        versions=versions() | {"ortools": version("ortools")},
+        wall_s=time.perf_counter() - since,
+    )
 
 
 def _list_families() -> None:
@@ -83,7 +201,7 @@ def _list_families() -> None:
     Console().print(table)
 
 
-def _print_summary(document: dict[str, object]) -> None:
+def _print_summary(document: GapDocument) -> None:
     table = Table(
         "router",
         "proved",
@@ -93,20 +211,18 @@ def _print_summary(document: dict[str, object]) -> None:
         "worst observed (time)",
         title="Mean optimality gaps (intervals unless proved)",
     )
-    summary = document["summary"]
-    assert isinstance(summary, list)  # noqa: S101  # shape of gap_document
-    for row in summary:
+    for row in document.summary:
         table.add_row(
-            row["router"],
-            f"{row['proved']} of {row['cases']}",
-            _interval(row["same_admissions_time"]["mean"]),
-            _interval(row["same_admissions_imbalance"]["mean"]),
-            _interval(row["any_admissions_time"]["mean"]),
-            _interval(row["same_admissions_time"]["largest"]),
+            row.router,
+            f"{row.proved} of {row.cases}",
+            _interval(row.same_admissions_time.mean),
+            _interval(row.same_admissions_imbalance.mean),
+            _interval(row.any_admissions_time.mean),
+            _interval(row.same_admissions_time.largest),
         )
     Console().print(table)
 
 
-def _interval(ends: list[float | None]) -> str:
+def _interval(ends: Sequence[float | None]) -> str:
     low, high = ("unknown" if end is None else f"{end:.2%}" for end in ends)
     return low if low == high else f"{low} .. {high}"

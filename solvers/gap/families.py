@@ -11,12 +11,10 @@ from brtheory.offline.generate import random_instance
 from brtheory.offline.instance import Instance, OfflineRequest
 from brtheory.traces.schema import Trace
 from brtheory.traces.workloads import generate_workload, workload_names
+from solvers.gap.cuts import B0, Cut, instance_from_trace, random_cut
 
-B0 = 0.01
-"""Seconds per step."""
-A0_SHAPES, A0_CUTS = 1e-5, 2e-6
-"""Seconds per token of the peak: scenario parameters, chosen so that at these few slots the peak
-takes about half of a step, as on the published systems with their dozens of slots."""
+A0_SHAPES = 1e-5
+"""Seconds per token of the peak, larger than in cuts of traces because the prompts are smaller."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,14 @@ class Family:
         As listed.
     make
         An instance from a random generator.
+    synthetic
+        Whether its requests are generated.
     """
 
     name: str
     summary: str
     make: Callable[[np.random.Generator], Instance]
+    synthetic: bool = True
 
 
 def families() -> dict[str, Family]:
@@ -67,37 +68,19 @@ def find_family(name: str) -> Family:
     return known[name]
 
 
-def instance_from_trace(trace: Trace, *, replicas: int, slots: int, load: float) -> Instance:
-    """Requests of a trace in steps, spaced as their arrivals, at an offered slot load.
-
-    Parameters
-    ----------
-    trace
-        Requests in arrival order.
-    replicas, slots
-        G and B.
-    load
-        Mean number of slots asked for over G*B, > 0: the span of the ready steps is
-        sum of outputs / (G*B*load).
+def trace_family(trace: Trace, cut: Cut) -> Family:
+    """Cuts of a trace, each from another random request on.
 
     Raises
     ------
     InputError
-        If ``load`` is not positive.
+        If the trace is shorter than the cut.
     """
-    if not load > 0:
-        raise InputError("load", "a number > 0", load)
-    span = int(trace.output_tokens.sum() / (replicas * slots * load))
-    arrivals = trace.arrival_s - trace.arrival_s[0]
-    last = float(arrivals[-1])
-    ready = np.floor(arrivals * (span / last)) if last > 0 else np.zeros(len(arrivals))
-    return _instance(
-        ready.astype(np.int64),
-        trace.prompt_tokens,
-        trace.output_tokens,
-        replicas=replicas,
-        slots=slots,
-        a0=A0_CUTS,
+    if len(trace) < cut.requests:
+        raise InputError(trace.name, f"at least {cut.requests} requests", len(trace))
+    summary = f"{cut.requests} requests cut from {trace.name}, {cut.replicas} x {cut.slots}"
+    return Family(
+        trace.name, summary, lambda rng: random_cut(trace, cut, rng=rng), synthetic=trace.synthetic
     )
 
 
@@ -138,8 +121,9 @@ def _adversarial(rng: np.random.Generator) -> Instance:
 
 def _cut(name: str) -> Callable[[np.random.Generator], Instance]:
     def make(rng: np.random.Generator) -> Instance:
-        trace = generate_workload(name, requests=60, seed=int(rng.integers(2**31)))
-        return instance_from_trace(trace, replicas=3, slots=4, load=1.0)
+        cut = Cut()
+        trace = generate_workload(name, requests=cut.requests, seed=int(rng.integers(2**31)))
+        return instance_from_trace(trace, cut)
 
     return make
 
@@ -151,7 +135,6 @@ def _instance(
     *,
     replicas: int,
     slots: int,
-    a0: float = A0_SHAPES,
 ) -> Instance:
     rows = zip(ready.tolist(), prompts.tolist(), outputs.tolist(), strict=True)
     return Instance(
@@ -159,6 +142,6 @@ def _instance(
         slots=slots,
         kv_capacity=None,
         requests=tuple(OfflineRequest(i, k, s, o) for i, (k, s, o) in enumerate(rows)),
-        a0=a0,
+        a0=A0_SHAPES,
         b0=B0,
     )

@@ -11,24 +11,19 @@ denominator is 0 the ratio is None. Two yardsticks:
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from brtheory.offline.assignment import Assignment
 from brtheory.offline.instance import Instance
-from brtheory.routers.registry import RouterSpec, find_router
-from brtheory.simulation.replay import ordered_lengths, replay
-from brtheory.simulation.run import build_predictor
 from solvers.budget import Budget
 from solvers.certify import judged_value
 from solvers.facade import solve_problem
+from solvers.gap.document import AnyAdmissions, GapFacts, RouterFacts, SameAdmissions
+from solvers.gap.hold import HoldPoint
+from solvers.gap.policies import find_policy, replay_policy
 from solvers.model_build import fewest_steps
 from solvers.objective import ObjectiveName
 from solvers.problem import FixedAdmissions, FreeAdmissions, admission_steps
 from solvers.result import SolveResult
-from solvers.routers import BF_IO_EXACT, EXACT_TICK
 
-FREE_REQUESTS = 12
-"""Case B is solved exactly up to so many requests; above, a bound that holds for all admissions."""
 MEMORY_BYTES = 1 << 30
 
 
@@ -69,26 +64,26 @@ class Gap:
         """Whether the interval is a point."""
         return self.incumbent == self.bound
 
-    def to_json(self) -> dict[str, object]:
-        """Interval ends as [least, most]."""
-        return {
-            "value": self.value,
-            "incumbent": self.incumbent,
-            "bound": self.bound,
-            "absolute": list(self.absolute),
-            "relative": list(self.relative),
-            "proved": self.proved,
-        }
+    def facts(self) -> GapFacts:
+        """As in the document, ends as [least, most]."""
+        return GapFacts(
+            value=self.value,
+            incumbent=self.incumbent,
+            bound=self.bound,
+            absolute=list(self.absolute),
+            relative=list(self.relative),
+            proved=self.proved,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RouterGap:
-    """One router on one instance.
+    """One policy on one instance.
 
     Parameters
     ----------
     router
-        Name.
+        Name of the policy.
     assignment
         What it did.
     imbalance, time
@@ -104,16 +99,15 @@ class RouterGap:
     time: Gap
     time_any: Gap
 
-    def to_json(self) -> dict[str, object]:
-        """Without the assignment."""
-        return {
-            "router": self.router,
-            "same_admissions": {
-                "imbalance": self.imbalance.to_json(),
-                "barrier_time": self.time.to_json(),
-            },
-            "any_admissions": {"barrier_time": self.time_any.to_json()},
-        }
+    def facts(self) -> RouterFacts:
+        """As in the document, without the assignment."""
+        return RouterFacts(
+            router=self.router,
+            same_admissions=SameAdmissions(
+                imbalance=self.imbalance.facts(), barrier_time=self.time.facts()
+            ),
+            any_admissions=AnyAdmissions(barrier_time=self.time_any.facts()),
+        )
 
 
 def measure(
@@ -122,20 +116,23 @@ def measure(
     *,
     time_limit_s: float,
     seed: int,
+    fastest: HoldPoint | None = None,
     on_router: Callable[[int], None] = lambda _count: None,
 ) -> list[RouterGap]:
-    """Replay routers on an instance and bound what each of them loses.
+    """Replay policies on an instance and bound what each of them loses.
 
     Parameters
     ----------
     instance
         At least one request.
     routers
-        Names; ``exact-tick`` and ``bf-io-exact`` included.
+        Names of policies (``solvers.gap.policies``).
     time_limit_s
         For each solve.
     seed
         Of the routers that draw.
+    fastest
+        What is known of case B with unlimited hold; None to rely on steps and work alone.
     on_router
         Called with 1 after each router.
 
@@ -144,15 +141,16 @@ def measure(
     InputError
         If a name is unknown.
     """
-    free = _solve_free(instance, time_limit_s)
     replays = []
     for name in routers:
-        assignment = _replay(instance, find_spec(name), seed)
+        assignment = replay_policy(instance, find_policy(name), seed=seed)
         replays.append((name, assignment, _solve_fixed(instance, assignment, time_limit_s)))
         on_router(1)
     times = [_value(instance, assignment, "time") for _, assignment, _ in replays]
-    best = min(_known(times, [fixed.incumbent for _, _, fixed in replays], free))
-    bound = max(_any_bound(instance), free.bound or 0 if free is not None else 0)
+    fixed_best = [fixed.incumbent for _, _, fixed in replays]
+    free_best, free_bound = (None, None) if fastest is None else fastest.ends
+    best = min(_known([*times, *fixed_best, free_best]))
+    bound = max(_known([_any_bound(instance), free_bound]))
     return [
         RouterGap(
             router=name,
@@ -169,48 +167,9 @@ def placement_ratio(
     instance: Instance, router: str, *, time_limit_s: float, seed: int
 ) -> float | None:
     """(value - incumbent)/incumbent of barrier time at the router's own admissions (case A)."""
-    assignment = _replay(instance, find_spec(router), seed)
+    assignment = replay_policy(instance, find_policy(router), seed=seed)
     fixed = _solve_fixed(instance, assignment, time_limit_s)
     return _gap(_value(instance, assignment, "time"), fixed).relative[0]
-
-
-def decomposition(gaps: Sequence[RouterGap]) -> dict[str, object]:
-    """What each kind of decision costs in barrier time (integer unit); None where not measured.
-
-    placement: BR-0 against the best replicas at its own admissions. two_stage_rule: BR-0 against
-    the exact tick. online: the exact tick against the best schedule. perfect_prediction: what BR-H
-    with the oracle saves against BR-0.
-    """
-    by_name = {gap.router: gap for gap in gaps}
-    br0, exact, brh = (by_name.get(name) for name in ("br0", "exact-tick", "brh"))
-    return {
-        "placement": None if br0 is None else list(br0.time.absolute),
-        "two_stage_rule": None
-        if br0 is None or exact is None
-        else br0.time.value - exact.time.value,
-        "online": None if exact is None else list(exact.time_any.absolute),
-        "perfect_prediction": None
-        if br0 is None or brh is None
-        else br0.time.value - brh.time.value,
-    }
-
-
-def find_spec(name: str) -> RouterSpec:
-    """A router of this package or of the registry.
-
-    Raises
-    ------
-    InputError
-        If no router has this name.
-    """
-    own = {spec.name: spec for spec in (EXACT_TICK, BF_IO_EXACT)}
-    return own[name] if name in own else find_router(name)
-
-
-def _replay(instance: Instance, spec: RouterSpec, seed: int) -> Assignment:
-    router = spec.build(spec.params(), np.random.default_rng(seed))
-    outputs = ordered_lengths(instance).output_tokens
-    return replay(instance, router, predictor=build_predictor(spec, "oracle", outputs))
 
 
 def _value(instance: Instance, assignment: Assignment, objective: ObjectiveName) -> int:
@@ -223,13 +182,6 @@ def _solve_fixed(instance: Instance, assignment: Assignment, time_limit_s: float
     return solve_problem(problem, method="dp", budget=budget)
 
 
-def _solve_free(instance: Instance, time_limit_s: float) -> SolveResult | None:
-    if len(instance.requests) > FREE_REQUESTS:
-        return None
-    problem = FreeAdmissions(instance, "time")
-    return solve_problem(problem, method="cpsat", budget=Budget(time_limit_s))
-
-
 def _any_bound(instance: Instance) -> int:
     """step*(fewest steps) + peak*ceil(W/G): no schedule is faster (conservation, T17)."""
     problem = FreeAdmissions(instance, "time")
@@ -237,11 +189,8 @@ def _any_bound(instance: Instance) -> int:
     return problem.cost.step * fewest_steps(problem) + problem.cost.peak * least_peaks
 
 
-def _known(
-    times: Iterable[int], fixed: Iterable[int | None], free: SolveResult | None
-) -> list[int]:
-    candidates = [*times, *fixed, None if free is None else free.incumbent]
-    return [value for value in candidates if value is not None]
+def _known(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
 
 
 def _gap(value: int, fixed: SolveResult) -> Gap:

@@ -1,16 +1,30 @@
-"""The gap report as one document: every router on every instance, summaries, worst instances."""
+"""The gap report as one document: every policy on every instance, summaries, worst instances."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from brtheory.offline.instance import Instance, instance_to_json
+from brtheory.offline.evaluate import decimal_fraction
+from brtheory.offline.instance import Instance, InstanceDocument, instance_to_json
+from solvers.budget import Budget
+from solvers.gap.decomposition import decomposition
+from solvers.gap.document import (
+    CaseFacts,
+    GapDocument,
+    HoldFacts,
+    Provenance,
+    RouterSummary,
+    Settings,
+    Spread,
+    WorstFacts,
+)
 from solvers.gap.families import Family
-from solvers.gap.measure import RouterGap, decomposition, measure, placement_ratio
+from solvers.gap.hold import FREE_REQUESTS, POINTS, hold_curve, unlimited_point
+from solvers.gap.measure import RouterGap, measure, placement_ratio
 from solvers.gap.shrink import shrink
+from solvers.objective import time_weights
 
-SCHEMA = "brtheory.gap/1"
 SHRINK_KEEPS = 0.9
 """A shrunk worst instance keeps this share of the ratio it was saved for."""
 
@@ -23,155 +37,194 @@ class Case:
     ----------
     name
         ``family-seed`` or the file's name.
+    family
+        Family, or ``file``.
     instance
-        The problem.
+        The problem, of at least one request.
+    synthetic
+        Whether its requests were generated; None if unknown.
     """
 
     name: str
+    family: str
     instance: Instance
+    synthetic: bool | None
 
 
 @dataclass(frozen=True)
-class Worst:
-    """The worst observed ratio of a router, and the instance that shows it, shrunk.
+class Order:
+    """What a report is to measure.
 
     Parameters
     ----------
-    router, case
-        Names.
-    ratio, shrunk_ratio
-        (value - incumbent)/incumbent of barrier time at the same admissions, before and after.
-    instance
-        The shrunk instance.
+    cases, routers
+        Instances, and names of policies.
+    time_limit_s
+        For each solve, for the limited part of each hold curve, and for shrinking each worst
+        instance.
+    seed
+        Of the policies that draw.
+    notes
+        What reading the instances left out.
     """
 
-    router: str
-    case: str
-    ratio: float
-    shrunk_ratio: float
-    instance: Instance
+    cases: Sequence[Case]
+    routers: Sequence[str]
+    time_limit_s: float
+    seed: int = 0
+    notes: Sequence[str] = ()
+
+    @property
+    def planned(self) -> int:
+        """Units of work: replays, points of hold curves, instances to shrink."""
+        curves = sum(_is_small(case.instance) for case in self.cases)
+        return (len(self.cases) + 1) * len(self.routers) + POINTS * curves
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A case with the gap of every policy."""
+
+    case: Case
+    gaps: Sequence[RouterGap]
+    curve: list[HoldFacts] | None
 
 
 def cases_of(families: Sequence[Family], *, seeds: int) -> list[Case]:
     """Instances of each family for seeds 0 .. seeds - 1."""
     return [
-        Case(f"{family.name}-{seed}", family.make(np.random.default_rng(seed)))
+        Case(
+            f"{family.name}-{seed}",
+            family.name,
+            family.make(np.random.default_rng(seed)),
+            family.synthetic,
+        )
         for family in families
         for seed in range(seeds)
     ]
 
 
 def gap_document(
-    cases: Sequence[Case],
-    routers: Sequence[str],
+    order: Order,
     *,
-    time_limit_s: float,
-    seed: int,
-    on_router: Callable[[int], None] = lambda _count: None,
-) -> tuple[dict[str, object], list[Worst]]:
+    provenance: Callable[[], Provenance],
+    on_done: Callable[[int], None] = lambda _count: None,
+) -> GapDocument:
     """Measure everything.
 
     Parameters
     ----------
-    cases, routers
-        What on what.
-    time_limit_s
-        For each solve.
-    seed
-        Of the routers that draw.
-    on_router
-        Called with 1 after each replay.
+    order
+        What to measure.
+    provenance
+        Asked once everything is measured.
+    on_done
+        Called with the units of work done since the last call, ``order.planned`` in all.
 
-    Returns
-    -------
-    dict, list of Worst
-        The document (contract ``brtheory.gap/1``), and the worst instance of each router whose
-        worst observed ratio is known and above 0.
+    Raises
+    ------
+    InputError
+        If a policy is unknown.
     """
-    measured = [
-        (case, measure(case.instance, routers, time_limit_s=time_limit_s, seed=seed,
-                       on_router=on_router))
-        for case in cases
-    ]  # fmt: skip
-    worst = [
-        found
-        for router in routers
-        if (found := _worst(router, measured, time_limit_s=time_limit_s, seed=seed)) is not None
-    ]
-    document: dict[str, object] = {
-        "schema": SCHEMA,
-        "seed": seed,
-        "time_limit_s": time_limit_s,
-        "summary": [_summary(router, measured) for router in routers],
-        "worst_observed": [
-            {
-                "router": each.router,
-                "case": each.case,
-                "ratio": each.ratio,
-                "shrunk_ratio": each.shrunk_ratio,
-                "instance": instance_to_json(each.instance),
-            }
-            for each in worst
-        ],
-        "cases": [_case_to_json(case, gaps) for case, gaps in measured],
-    }
-    return document, worst
+    measured = [_measured(case, order, on_done) for case in order.cases]
+    worst = []
+    for router in order.routers:
+        worst.append(_worst(router, measured, order))
+        on_done(1)
+    return GapDocument(
+        schema="brtheory.gap/1",
+        settings=Settings(
+            routers=list(order.routers),
+            seed=order.seed,
+            time_limit_s=order.time_limit_s,
+            free_requests=FREE_REQUESTS,
+            notes=list(order.notes),
+        ),
+        summary=[_summary(router, measured) for router in order.routers],
+        worst_observed=[each for each in worst if each is not None],
+        cases=[_case_facts(each) for each in measured],
+        provenance=provenance(),
+    )
 
 
-def _case_to_json(case: Case, gaps: Sequence[RouterGap]) -> dict[str, object]:
-    instance = case.instance
-    return {
-        "name": case.name,
-        "requests": len(instance.requests),
-        "replicas": instance.replicas,
-        "slots": instance.slots,
-        "a0": instance.a0,
-        "b0": instance.b0,
-        "routers": [gap.to_json() for gap in gaps],
-        "decomposition": decomposition(gaps),
-    }
+def _is_small(instance: Instance) -> bool:
+    return len(instance.requests) <= FREE_REQUESTS
 
 
-def _summary(
-    router: str, measured: Sequence[tuple[Case, Sequence[RouterGap]]]
-) -> dict[str, object]:
-    """Mean and largest ends of the relative gaps over all cases; None where one is unknown."""
-    gaps = [gap for _, each in measured for gap in each if gap.router == router]
-    return {
-        "router": router,
-        "cases": len(gaps),
-        "proved": sum(gap.time.proved for gap in gaps),
-        "same_admissions_time": _ends([gap.time.relative for gap in gaps]),
-        "same_admissions_imbalance": _ends([gap.imbalance.relative for gap in gaps]),
-        "any_admissions_time": _ends([gap.time_any.relative for gap in gaps]),
-    }
+def _measured(case: Case, order: Order, on_done: Callable[[int], None]) -> Measured:
+    curve = None
+    if _is_small(case.instance):
+        curve = hold_curve(case.instance, time_limit_s=order.time_limit_s, on_point=on_done)
+    gaps = measure(
+        case.instance,
+        order.routers,
+        time_limit_s=order.time_limit_s,
+        seed=order.seed,
+        fastest=None if curve is None else unlimited_point(curve),
+        on_router=on_done,
+    )
+    return Measured(case, gaps, None if curve is None else [point.facts() for point in curve])
 
 
-def _ends(intervals: Sequence[tuple[float | None, float | None]]) -> dict[str, object]:
+def _case_facts(measured: Measured) -> CaseFacts:
+    case, instance = measured.case, measured.case.instance
+    return CaseFacts(
+        name=case.name,
+        family=case.family,
+        synthetic=case.synthetic,
+        requests=len(instance.requests),
+        replicas=instance.replicas,
+        slots=instance.slots,
+        a0=instance.a0,
+        b0=instance.b0,
+        unit_s=_unit_s(instance),
+        routers=[gap.facts() for gap in measured.gaps],
+        decomposition=decomposition(measured.gaps),
+        hold_curve=measured.curve,
+    )
+
+
+def _unit_s(instance: Instance) -> float:
+    """Seconds of one unit: b0 = p units, a0 = q units."""
+    p, q = time_weights(instance.a0, instance.b0)
+    if p:
+        return float(decimal_fraction(instance.b0) / p)
+    return float(decimal_fraction(instance.a0) / q)
+
+
+def _summary(router: str, measured: Sequence[Measured]) -> RouterSummary:
+    """Mean and largest ends of the relative gaps over all cases on which they are defined."""
+    gaps = [gap for each in measured for gap in each.gaps if gap.router == router]
+    return RouterSummary(
+        router=router,
+        cases=len(gaps),
+        proved=sum(gap.time.proved for gap in gaps),
+        same_admissions_time=_spread([gap.time.relative for gap in gaps]),
+        same_admissions_imbalance=_spread([gap.imbalance.relative for gap in gaps]),
+        any_admissions_time=_spread([gap.time_any.relative for gap in gaps]),
+    )
+
+
+def _spread(intervals: Sequence[tuple[float | None, float | None]]) -> Spread:
     least = [low for low, _ in intervals if low is not None]
     most = [high for _, high in intervals if high is not None]
-    return {
-        "defined": [len(least), len(most)],
-        "mean": [_mean(least), _mean(most)],
-        "largest": [max(least, default=None), max(most, default=None)],
-    }
+    return Spread(
+        defined=[len(least), len(most)],
+        mean=[_mean(least), _mean(most)],
+        largest=[max(least, default=None), max(most, default=None)],
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _worst(
-    router: str,
-    measured: Sequence[tuple[Case, Sequence[RouterGap]]],
-    *,
-    time_limit_s: float,
-    seed: int,
-) -> Worst | None:
+def _worst(router: str, measured: Sequence[Measured], order: Order) -> WorstFacts | None:
+    """The largest known ratio above 0 and its instance, shrunk; None where there is none."""
     ratios = [
         (gap.time.relative[0] or 0.0, position)
-        for position, (_, gaps) in enumerate(measured)
-        for gap in gaps
+        for position, each in enumerate(measured)
+        for gap in each.gaps
         if gap.router == router
     ]
     ratio, position = max(ratios, default=(0.0, 0))
@@ -179,9 +232,19 @@ def _worst(
         return None
 
     def ratio_of(instance: Instance) -> float:
-        found = placement_ratio(instance, router, time_limit_s=time_limit_s, seed=seed)
+        found = placement_ratio(instance, router, time_limit_s=order.time_limit_s, seed=order.seed)
         return found or 0.0
 
-    case = measured[position][0]
-    smaller = shrink(case.instance, lambda each: ratio_of(each) >= SHRINK_KEEPS * ratio)
-    return Worst(router, case.name, ratio, ratio_of(smaller), smaller)
+    case, budget = measured[position].case, Budget(order.time_limit_s)
+    smaller = shrink(
+        case.instance,
+        lambda each: ratio_of(each) >= SHRINK_KEEPS * ratio,
+        may_go_on=lambda: budget.ended() is None,
+    )
+    return WorstFacts(
+        router=router,
+        case=case.name,
+        ratio=ratio,
+        shrunk_ratio=ratio_of(smaller),
+        instance=InstanceDocument.model_validate(instance_to_json(smaller)),
+    )
