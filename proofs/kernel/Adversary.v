@@ -138,6 +138,7 @@ Proof.
   intros E H g Hg.
   assert (A : ours g <= sum G ours).
   { clear - Hg. induction G as [| n IH]; simpl; [lia |].
-    destruct (Nat.eq_dec g n) as [-> |]; [lia |]. assert (ours g <= sum n ours) by (apply IH; lia). lia. }
+    destruct (Nat.eq_dec g n) as [-> |]; [lia |].
+    assert (ours g <= sum n ours) by (apply IH; lia). lia. }
   pose proof (sum_le G other (fun _ => most) H) as B. rewrite sum_const in B. lia.
 Qed.

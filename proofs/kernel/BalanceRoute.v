@@ -117,7 +117,8 @@ Proof.
 Qed.
 
 Lemma best_of_in key options default :
-  In (best_of key options default) options \/ (options = [] /\ best_of key options default = default).
+  In (best_of key options default) options
+  \/ (options = [] /\ best_of key options default = default).
 Proof. destruct options; simpl; [auto |]. left. apply best_in. Qed.
 
 Lemma singles_split items c :
@@ -289,7 +290,8 @@ Proof.
   apply next_replica_window in N. destruct N as [N | [_ [G W]]]; [discriminate |].
   rewrite Nat.sub_0_r in *.
   assert (V : replica d = g /\ value d = f_score p window (size (taken d))).
-  { destruct (greedy_threshold p <? list_sum (slots s))%nat; injection H as <-; split; reflexivity. }
+  { destruct (greedy_threshold p <? list_sum (slots s))%nat;
+      injection H as <-; split; reflexivity. }
   destruct V as [<- ->]. unfold carry_out. cbn [rows].
   rewrite present_carried, increment by (trivial; unfold present; rewrite map_length; exact G).
   assert (E : nth (replica d) (rows s) [] = [nth (replica d) (present (rows s)) 0]).

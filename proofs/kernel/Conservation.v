@@ -59,8 +59,10 @@ Proof.
   destruct (Nat.leb_spec (start r) n) as [A | A]; cbn [andb].
   - destruct (Nat.ltb_spec n (start r + steps r)) as [B | B].
     + replace (Nat.min (S n - start r) (steps r)) with (S (Nat.min (n - start r) (steps r))) by lia.
-      cbn [sum]. replace (Nat.min (n - start r) (steps r)) with (n - start r)%nat by lia. reflexivity.
-    + replace (Nat.min (S n - start r) (steps r)) with (Nat.min (n - start r) (steps r)) by lia. lia.
+      cbn [sum]. replace (Nat.min (n - start r) (steps r)) with (n - start r)%nat by lia.
+      reflexivity.
+    + replace (Nat.min (S n - start r) (steps r)) with (Nat.min (n - start r) (steps r)) by lia.
+      lia.
   - replace (Nat.min (S n - start r) (steps r)) with 0%nat by lia.
     replace (Nat.min (n - start r) (steps r)) with 0%nat by lia. reflexivity.
 Qed.
@@ -85,7 +87,8 @@ Proof.
   - rewrite (sum_ext _ _ (fun _ => 0)); [apply sum_zero | intros; apply sum_zero].
   - simpl map. simpl total. rewrite <- IH.
     rewrite (sum_ext K _ (fun k => weight r k + sum G (load rs k))).
-    + rewrite sum_add, weight_until. replace (Nat.min (K - start r) (steps r)) with (steps r) by lia.
+    + rewrite sum_add, weight_until.
+      replace (Nat.min (K - start r) (steps r)) with (steps r) by lia.
       rewrite work_of_ages. reflexivity.
     + intros k _. rewrite <- (sum_one G (replica r) (weight r k) InG), <- sum_add. reflexivity.
 Qed.

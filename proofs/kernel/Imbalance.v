@@ -191,7 +191,8 @@ Theorem departure loads g weight :
 Proof.
   intros H W. set (after := added loads g (- weight)).
   assert (B : added after g weight = loads).
-  { unfold after. clear. revert g; induction loads as [| load others IH]; intros [| g]; simpl; trivial.
+  { unfold after. clear.
+    revert g; induction loads as [| load others IH]; intros [| g]; simpl; trivial.
     - f_equal. lia.
     - rewrite IH. trivial. }
   assert (L : (g < length after)%nat) by (unfold after; rewrite added_length; trivial).
