@@ -61,6 +61,9 @@ def kernel(function: F) -> F:
     no fused operations, so that results equal the reference to the last bit. Such a function is
     inlined and compiled without reference counts: counting the arrays of its arguments took most
     of a tick. Without numba it stays plain Python.
+
+    Array methods (``max``, ``sum``) are out of bounds in it: whether numba can compile them without
+    reference counts depends on what was compiled before. A test reads the sources for them.
     """
     return _compile(function, _nrt=False, forceinline=True)
 

@@ -89,9 +89,9 @@ def balance_tick(
 ) -> int:
     """Decide a tick; the pool loses what is admitted. Number of admissions, or BEYOND_LIMIT."""
     raise_envelope(loads, start)
-    if loads.envelope.max() > rules.limit:
+    if _largest(loads.envelope) > rules.limit:
         return BEYOND_LIMIT
-    free = loads.cap.sum()
+    free = _total(loads.cap)
     size = open_heap(loads, rules.key)
     count = 0
     while size > 0 and count < waiting:
@@ -153,6 +153,24 @@ def up_to_peak(margins: IntArray, rules: Rules, lowest: int, delta: int) -> bool
         if margins[h] < delta:
             below += rules.weights[h]
     return below <= rules.reward
+
+
+@kernel
+def _largest(values: IntArray) -> int:
+    """Largest of one or more values."""
+    largest = values[0]
+    for value in values:
+        largest = max(largest, value)
+    return largest
+
+
+@kernel
+def _total(values: IntArray) -> int:
+    """Sum."""
+    total = 0
+    for value in values:
+        total += value
+    return total
 
 
 @kernel
