@@ -1,5 +1,6 @@
 """``brtheory gap``: how far routers are from the exact optimum."""
 
+import json
 import shlex
 import sys
 import time
@@ -128,7 +129,7 @@ def gap(
     `brtheory gap --trace requests.csv --router jsq --router br0 --seeds 5 --out results/gap`
     """
     if family == ["list"]:
-        _list_families()
+        _list_families(as_json=as_json)
         return
     started, clock = datetime.now(UTC), time.perf_counter()
     cut = Cut(requests=cut_requests, replicas=replicas, slots=slots, load=load)
@@ -136,18 +137,9 @@ def gap(
     routers = _each_once("router", router or DEFAULT_ROUTERS)
     for name in routers:
         find_policy(name)
-    notes: list[str] = []
-    if trace is None:
-        refuse_reading_options(start=start, end=end, columns=columns)
-    else:
-        read, dropped = load_requests(
-            trace, None, requests=MOST_TRACE_REQUESTS, seed=0, on_error=on_error, start=start,
-            end=end, columns=columns,
-        )  # fmt: skip
-        made.append(trace_family(read, cut))
-        notes = [f"{rows:,} rows dropped: {reason}" for reason, rows in dropped.items()]
+    cuts, notes = _cuts(trace, cut, on_error=on_error, start=start, end=end, columns=columns)
     order = Order(
-        cases=_cases(instance or (), made, seeds=seeds),
+        cases=_cases(instance or (), [*made, *cuts], seeds=seeds),
         routers=routers,
         time_limit_s=time_limit,
         seed=seed,
@@ -163,6 +155,27 @@ def gap(
         typer.echo(document.to_text(), nl=False)
     else:
         _print_summary(document)
+
+
+def _cuts(
+    trace: Path | None,
+    cut: Cut,
+    *,
+    on_error: OnErrorChoice,
+    start: float | None,
+    end: float | None,
+    columns: str | None,
+) -> tuple[list[Family], list[str]]:
+    """The family of a trace, if one is given, and what reading it dropped."""
+    if trace is None:
+        refuse_reading_options(start=start, end=end, columns=columns)
+        return [], []
+    read, dropped = load_requests(
+        trace, None, requests=MOST_TRACE_REQUESTS, seed=0, on_error=on_error, start=start,
+        end=end, columns=columns,
+    )  # fmt: skip
+    notes = [f"{rows:,} rows dropped: {reason}" for reason, rows in dropped.items()]
+    return [trace_family(read, cut)], notes
 
 
 def _each_once(option: str, names: Sequence[str]) -> list[str]:
@@ -194,7 +207,10 @@ def _provenance(started: datetime, *, since: float) -> Callable[[], Provenance]:
     )
 
 
-def _list_families() -> None:
+def _list_families(*, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({each.name: each.summary for each in families().values()}))
+        return
     table = Table("family", "what it is")
     for each in families().values():
         table.add_row(each.name, each.summary)

@@ -11,9 +11,14 @@ from brtheory.study.figures import canvas
 from brtheory.study.figures.canvas import Drawing
 from brtheory.study.wording import percent
 from solvers.gap.document import CaseFacts, GapDocument, GapFacts, HoldFacts, RouterFacts
+from solvers.gap.hold import HOLDS
 from solvers.gap.policies import ORACLE, find_policy
 from solvers.gap.shares import PARTS, mean_shares
 
+BUSY, UNLIMITED = "busy", "any"
+RULES = (*map(str, HOLDS), UNLIMITED, BUSY)
+"""Of waiting, in the order of the axis."""
+MARKS = "osD^vP"
 SPREAD = 0.5
 """Height of a row of marks, in rows."""
 
@@ -109,27 +114,28 @@ def cost_bars(document: GapDocument) -> Drawing | None:
 
 def hold_lines(document: GapDocument) -> Drawing | None:
     """Barrier time of the best schedule against the allowed hold; None without small instances."""
-    curves = [(case.name, _relative_curve(case)) for case in document.cases if case.hold_curve]
+    curves = [(case.name, relative_curve(case)) for case in document.cases if case.hold_curve]
     drawn = [(name, points) for name, points in curves if points]
     if not drawn:
         return None
-    labels = list(dict.fromkeys(label for _, points in drawn for label, _, _ in points))
-    alt = "Line chart, best barrier time above the optimum with unlimited hold: " + "; ".join(
+    alt = "Line chart, best barrier time above the best known with unlimited hold: " + "; ".join(
         f"{name}: " + ", ".join(f"{label} {_between(low, high)}" for label, low, high in points)
         for name, points in drawn
     )
     with canvas.sheet(height=3.2) as (figure, (panel,)):
-        for (name, points), mark in zip(drawn, _marks(len(drawn)), strict=True):
-            _draw_curve(panel, name, points, labels=labels, mark=mark)
-        panel.set_xticks(range(len(labels)), labels)
-        panel.set_xlabel("steps a request may wait; keep busy: none waits beside room")
+        for position, (name, points) in enumerate(drawn):
+            _draw_curve(panel, name, points, mark=MARKS[position % len(MARKS)])
+        panel.set_xticks(range(len(RULES)), RULES)
+        panel.set_xlim(-0.4, len(RULES) - 0.6)
+        panel.set_xlabel("most steps a request may wait")
         panel.set_ylabel("above unlimited hold, %")
         panel.legend(loc="upper right", fontsize=8)
         svg = canvas.svg_text(figure, name="hold", alt=alt + ".")
     caption = (
-        "The fastest schedule of each small instance under a limit on waiting, everything known. "
-        "Filled marks are proved; hollow ones are the upper end of an interval. Rules that no "
-        "schedule obeys have no mark."
+        "The fastest schedule of each small instance under a limit on waiting, everything known; "
+        "busy: no request waits while a replica has room. Filled marks are proved; a hollow mark "
+        "is the best known, the line below it reaches to the bound. Rules that no schedule obeys, "
+        "or for which none was found in time, have no mark."
     )
     return Drawing("hold", "What being allowed to wait buys", caption, alt + ".", svg)
 
@@ -195,14 +201,14 @@ def _finish_rows(panel: Axes) -> None:
 Point = tuple[str, float, float]
 
 
-def _relative_curve(case: CaseFacts) -> list[Point]:
-    """Label and [least, most] above the optimum with unlimited hold, where both are known."""
+def relative_curve(case: CaseFacts) -> list[Point]:
+    """Label of a rule and [bound, incumbent] over the best known with unlimited hold, minus 1."""
     curve = case.hold_curve or []
-    free = next((p for p in curve if p.hold is None and not p.work_conserving), None)
-    if free is None or not free.incumbent or not free.bound:
+    free = next((p for p in curve if _label(p) == UNLIMITED), None)
+    if free is None or not free.incumbent:
         return []
     return [
-        (_label(p), max(0.0, p.bound / free.incumbent - 1), p.incumbent / free.bound - 1)
+        (_label(p), p.bound / free.incumbent - 1, p.incumbent / free.incumbent - 1)
         for p in curve
         if p.incumbent is not None and p.bound is not None
     ]
@@ -210,29 +216,17 @@ def _relative_curve(case: CaseFacts) -> list[Point]:
 
 def _label(point: HoldFacts) -> str:
     if point.work_conserving:
-        return "keep busy"
-    return "any" if point.hold is None else str(point.hold)
+        return BUSY
+    return UNLIMITED if point.hold is None else str(point.hold)
 
 
-def _marks(count: int) -> list[str]:
-    return [("o", "s", "D", "^", "v", "P")[i % 6] for i in range(count)]
-
-
-def _draw_curve(
-    panel: Axes, name: str, points: Sequence[Point], *, labels: Sequence[str], mark: str
-) -> None:
-    limited = [point for point in points if point[0] != "keep busy"]
-    places = [labels.index(label) for label, _, _ in limited]
+def _draw_curve(panel: Axes, name: str, points: Sequence[Point], *, mark: str) -> None:
+    limited = [point for point in points if point[0] != BUSY]
+    places = [RULES.index(label) for label, _, _ in limited]
     panel.plot(places, [100 * high for _, _, high in limited], color=canvas.SCORE, linewidth=1)
     for label, low, high in points:
-        face = canvas.SCORE if low == high else "none"
-        colour = canvas.BASELINE if label == "keep busy" else canvas.SCORE
-        panel.plot(
-            labels.index(label),
-            100 * high,
-            mark,
-            color=colour,
-            markerfacecolor=colour if face != "none" else "none",
-            markersize=5,
-        )
+        colour = canvas.PLAIN if label == BUSY else canvas.SCORE
+        place, face = RULES.index(label), colour if low == high else "none"
+        panel.plot([place, place], [100 * low, 100 * high], color=colour, linewidth=0.8)
+        panel.plot(place, 100 * high, mark, color=colour, markerfacecolor=face, markersize=5)
     panel.plot([], [], mark, color=canvas.SCORE, label=name, markersize=5)

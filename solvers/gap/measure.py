@@ -17,9 +17,8 @@ from solvers.budget import Budget
 from solvers.certify import judged_value
 from solvers.facade import solve_problem
 from solvers.gap.document import AnyAdmissions, GapFacts, RouterFacts, SameAdmissions
-from solvers.gap.hold import HoldPoint
+from solvers.gap.hold import HoldPoint, schedule_bound
 from solvers.gap.policies import find_policy, replay_policy
-from solvers.model_build import fewest_steps
 from solvers.objective import ObjectiveName
 from solvers.problem import FixedAdmissions, FreeAdmissions, admission_steps
 from solvers.result import SolveResult
@@ -150,7 +149,7 @@ def measure(
     fixed_best = [fixed.incumbent for _, _, fixed in replays]
     free_best, free_bound = (None, None) if fastest is None else fastest.ends
     best = min(_known([*times, *fixed_best, free_best]))
-    bound = max(_known([_any_bound(instance), free_bound]))
+    bound = max(_known([schedule_bound(instance), free_bound]))
     return [
         RouterGap(
             router=name,
@@ -180,13 +179,6 @@ def _solve_fixed(instance: Instance, assignment: Assignment, time_limit_s: float
     problem = FixedAdmissions(instance, "time", admission_steps(assignment))
     budget = Budget(time_limit_s, MEMORY_BYTES)
     return solve_problem(problem, method="dp", budget=budget)
-
-
-def _any_bound(instance: Instance) -> int:
-    """step*(fewest steps) + peak*ceil(W/G): no schedule is faster (conservation, T17)."""
-    problem = FreeAdmissions(instance, "time")
-    least_peaks = -(-instance.total_work // instance.replicas)
-    return problem.cost.step * fewest_steps(problem) + problem.cost.peak * least_peaks
 
 
 def _known(values: Iterable[int | None]) -> list[int]:

@@ -48,7 +48,7 @@ def page_html(document: GapDocument) -> str:
 
 def interval_text(ends: Sequence[float | None]) -> str:
     """``1.2 %``, or ``1.2 % … 3.4 %`` where the ends differ."""
-    low, high = (wording.percent(end) for end in ends)
+    low, high = (wording.percent(end).replace("-", "−") for end in ends)
     return low if low == high else f"{low} … {high}"
 
 

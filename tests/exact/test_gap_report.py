@@ -11,8 +11,8 @@ import pytest
 
 from brtheory.contracts import read_contract
 from brtheory.offline.instance import instance_from_document, instance_to_json, read_instance
-from solvers.gap.document import GapDocument, json_schema_text
-from solvers.gap.figures import YARDSTICKS
+from solvers.gap.document import GapDocument, HoldFacts, json_schema_text
+from solvers.gap.figures import YARDSTICKS, relative_curve
 from solvers.gap.measure import placement_ratio
 from solvers.gap.output import gap_frame
 from solvers.gap.page import interval_text
@@ -175,12 +175,34 @@ def test_the_page_labels_what_is_proved(page: str, document: GapDocument) -> Non
 
 def test_shares_add_up_where_everything_is_measured(document: GapDocument) -> None:
     """Online + tick by tick + two-stage rule = BR-0's mean gap to the fastest, over its time."""
+    assert all(r.same_admissions.barrier_time.proved for c in document.cases for r in c.routers)
     shares = mean_shares(document)
     br0 = [case.routers[1].any_admissions.barrier_time for case in document.cases]
-    for end, pick in ((0, min), (1, max)):
+    for end in (0, 1):
         total = sum(gap.absolute[end] / gap.value for gap in br0) / len(br0)
         parts = sum(shares[name].ends[end] for name in ("online", "greedy_ticks", "two_stage_rule"))
-        assert pick(total, parts + pick(-1e-12, 1e-12)) == total or parts == pytest.approx(total)
+        assert parts == pytest.approx(total, rel=1e-12)
+
+
+def test_curves_are_drawn_over_the_best_known_without_a_limit(document: GapDocument) -> None:
+    """12 of 10 is 20 % above it, its bound 8 is 20 % below; what is unknown has no point."""
+
+    def point(hold: int | None, best: int | None, bound: int | None, busy: bool) -> HoldFacts:
+        return HoldFacts(
+            hold=hold, work_conserving=busy, feasible=best is not None, incumbent=best,
+            bound=bound, proved=best is not None and best == bound,
+        )  # fmt: skip
+
+    curve = [
+        point(0, None, None, False),
+        point(4, 12, 8, False),
+        point(None, 10, 10, False),
+        point(None, 13, 13, True),
+    ]
+    case = document.cases[0].model_copy(update={"hold_curve": curve})
+    found = [(label, round(low, 9), round(high, 9)) for label, low, high in relative_curve(case)]
+    assert found == [("4", -0.2, 0.2), ("any", 0, 0), ("busy", 0.3, 0.3)]
+    assert relative_curve(case.model_copy(update={"hold_curve": curve[:2]})) == []
 
 
 def test_an_instance_file_is_measured_under_its_name(tmp_path: Path) -> None:
@@ -229,6 +251,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_families_are_listed_and_help_teaches() -> None:
     """For people."""
     assert "adversarial" in run_cli("gap", "--family", "list").out
+    assert "adversarial" in json.loads(run_cli("gap", "--family", "list", "--json").out)
     text = " ".join(run_cli("gap", "--help").out.split())
     for word in ("interval", "worst observed ratio", "brh:survival", "--trace"):
         assert word in text
