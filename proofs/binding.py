@@ -3,7 +3,8 @@
 The fingerprint of a function is a hash of its syntax tree without docstrings, so comments and
 layout may change and nothing else. What a statement names is followed: a function it names, the
 functions of this project that one calls, and so on; a statement about the tick is therefore about
-every line the tick runs.
+every line the tick runs. How an error is worded is no part of a statement: ``brtheory.errors`` is
+left out.
 """
 
 import ast
@@ -17,6 +18,7 @@ from types import FunctionType, ModuleType
 from proofs.statement import Statement
 
 ROOT = "brtheory."
+UNBOUND = "brtheory.errors"
 
 
 def code_fingerprints(statement: Statement) -> dict[str, str]:
@@ -102,7 +104,9 @@ def _uses(code: object) -> Iterator[object]:
 
 def _is_production(value: object) -> bool:
     code = inspect.unwrap(value) if callable(value) else value  # functools.cache wraps
-    return isinstance(code, FunctionType | type) and code.__module__.startswith(ROOT)
+    if not isinstance(code, FunctionType | type) or code.__module__ == UNBOUND:
+        return False
+    return code.__module__.startswith(ROOT)
 
 
 def _name(code: object) -> str:

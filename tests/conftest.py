@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.hypothesis_profiles import load_profile
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
     """Fail early when an installed copy shadows the checkout: the package names are generic."""
+    load_profile()
     for package in ("brtheory", "solvers", "proofs"):
         spec = find_spec(package)
         origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None

@@ -12,7 +12,7 @@ PROFILES = {
     "dev": settings(deadline=None, max_examples=100, stateful_step_count=30),
     "ci": settings(
         deadline=None,
-        max_examples=200,
+        max_examples=100,
         stateful_step_count=50,
         derandomize=True,
         database=None,
