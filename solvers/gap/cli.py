@@ -5,8 +5,9 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -202,9 +203,18 @@ def _provenance(started: datetime, *, since: float) -> Callable[[], Provenance]:
         command=shlex.join(["brtheory", *sys.argv[1:]]),
         started=started.isoformat(timespec="seconds"),
         revision=revision(package_root()),
-        versions=versions() | {"ortools": version("ortools")},
+        versions=versions() | _solver_versions(),
         wall_s=time.perf_counter() - since,
     )
+
+
+def _solver_versions() -> dict[str, str]:
+    """Of those that are installed: not every report needs one."""
+    found = {}
+    for name in ("ortools", "numba"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _list_families(*, as_json: bool) -> None:

@@ -19,6 +19,8 @@ BUSY, UNLIMITED = "busy", "any"
 RULES = (*map(str, HOLDS), UNLIMITED, BUSY)
 """Of waiting, in the order of the axis."""
 MARKS = "osD^vP"
+MOST_NAMES = 6
+"""Curves that are named in the drawing; of more, the alternative text tells the names."""
 SPREAD = 0.5
 """Height of a row of marks, in rows."""
 
@@ -80,8 +82,8 @@ def gap_strips(document: GapDocument, yardstick: Yardstick) -> Drawing:
         _finish_rows(panel)
         svg = canvas.svg_text(figure, name=yardstick.name, alt=alt)
     caption = (
-        f"{yardstick.caption} A dot is proved; a line is an interval that holds the gap; the "
-        "upright stroke is the median of the lower ends."
+        f"{yardstick.caption} A dot is proved; a line is an interval that holds the gap, an "
+        "arrow one whose upper end is unknown; the upright stroke is the median of the lower ends."
     )
     return Drawing(yardstick.name, yardstick.title, caption, alt, svg)
 
@@ -129,7 +131,8 @@ def hold_lines(document: GapDocument) -> Drawing | None:
         panel.set_xlim(-0.4, len(RULES) - 0.6)
         panel.set_xlabel("most steps a request may wait")
         panel.set_ylabel("above unlimited hold, %")
-        panel.legend(loc="upper right", fontsize=8)
+        if len(drawn) <= MOST_NAMES:
+            panel.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0)
         svg = canvas.svg_text(figure, name="hold", alt=alt + ".")
     caption = (
         "The fastest schedule of each small instance under a limit on waiting, everything known; "
@@ -183,7 +186,8 @@ def _draw_row(panel: Axes, gaps: Sequence[GapFacts], *, place: int, colour: str)
         if not gap.proved:
             end = low if high is None else high
             panel.plot([100 * low, 100 * end], [height, height], color=colour, linewidth=1.2)
-        panel.plot(100 * low, height, "o" if gap.proved else "|", color=colour, markersize=4)
+        mark = "o" if gap.proved else ">" if high is None else "|"
+        panel.plot(100 * low, height, mark, color=colour, markersize=4)
     if least:
         middle = median(least)
         ends = [place - 0.6 * SPREAD, place + 0.6 * SPREAD]

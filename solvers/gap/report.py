@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from brtheory.errors import InfeasibleError
 from brtheory.offline.evaluate import decimal_fraction
 from brtheory.offline.instance import Instance, InstanceDocument, instance_to_json
 from solvers.budget import Budget
@@ -125,8 +126,10 @@ def gap_document(
     ------
     InputError
         If a policy is unknown.
+    InfeasibleError
+        If a case cannot be served; the message names the case, the request and the limit.
     """
-    measured = [_measured(case, order, on_done) for case in order.cases]
+    measured = [_named(case, order, on_done) for case in order.cases]
     worst = []
     for router in order.routers:
         worst.append(_worst(router, measured, order))
@@ -149,6 +152,13 @@ def gap_document(
 
 def _is_small(instance: Instance) -> bool:
     return len(instance.requests) <= FREE_REQUESTS
+
+
+def _named(case: Case, order: Order, on_done: Callable[[int], None]) -> Measured:
+    try:
+        return _measured(case, order, on_done)
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{case.name}: {error}") from error
 
 
 def _measured(case: Case, order: Order, on_done: Callable[[int], None]) -> Measured:

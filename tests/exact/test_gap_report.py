@@ -6,16 +6,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import polars as pl
 import pytest
 
 from brtheory.contracts import read_contract
 from brtheory.offline.instance import instance_from_document, instance_to_json, read_instance
-from solvers.gap.document import GapDocument, HoldFacts, json_schema_text
+from brtheory.study.provenance import Revision
+from brtheory.traces.workloads import generate_workload
+from solvers.gap.cuts import Cut, random_cut
+from solvers.gap.document import GapDocument, HoldFacts, Provenance, json_schema_text
 from solvers.gap.figures import YARDSTICKS, relative_curve
 from solvers.gap.measure import placement_ratio
 from solvers.gap.output import gap_frame
-from solvers.gap.page import interval_text
+from solvers.gap.page import interval_text, page_html
+from solvers.gap.report import Case, Order, gap_document
 from solvers.gap.shares import mean_shares
 from tests.cli_runner import Outcome, run_cli
 from tests.exact.problems import tiny_instance
@@ -223,6 +228,43 @@ def test_an_instance_file_is_measured_under_its_name(tmp_path: Path) -> None:
     refused = run_cli("gap", path, twin, "--router", "jsq")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "four twice" in refused.err
+
+
+def test_an_instance_that_cannot_be_served_is_named_with_request_and_limit(tmp_path: Path) -> None:
+    """50 prompt tokens never fit 20."""
+    requests = [{"id": 7, "ready": 0, "prompt_tokens": 50, "output_tokens": 3}]
+    instance = {"schema": "brtheory.instance/1", "replicas": 2, "slots": 2, "kv_capacity": 20,
+                "a0": 1e-7, "b0": 0.01, "requests": requests}  # fmt: skip
+    (tmp_path / "full.json").write_text(json.dumps(instance))
+    outcome = run_cli("gap", tmp_path / "full.json", "--out", tmp_path / "out")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "full: request 7" in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("time_limit_s", [0.0, 20.0])
+def test_progress_adds_up_and_every_limit_gives_a_page(time_limit_s: float) -> None:
+    """Replays, curve points and shrinking: as many units as planned; unproved gaps are lines."""
+    small = tiny_instance(0, requests=6, replicas=2, slots=1)
+    large = random_cut(generate_workload("azure-2023-conv", requests=20, seed=0),
+                       Cut(requests=13), rng=np.random.default_rng(0))  # fmt: skip
+    cases = [Case("small", "file", small, None), Case("large", "cut", large, True)]
+    order = Order(cases, ["jsq", "br0"], time_limit_s)
+    units: list[int] = []
+    made = gap_document(order, provenance=lambda: PROVENANCE, on_done=units.append)
+    # 2 cases x 2 routers, 7 points of the small one's curve, 2 worst instances
+    assert sum(units) == order.planned == 2 * 2 + 7 + 2
+    page = page_html(made)
+    assert f">{'proved' if time_limit_s else 'interval'}</span></td>" in page
+
+
+PROVENANCE = Provenance(
+    command="brtheory gap",
+    started="2026-01-01T00:00:00+00:00",
+    revision=Revision(commit=None, dirty=None),
+    versions={},
+    wall_s=0.0,
+)
 
 
 @pytest.mark.parametrize(
