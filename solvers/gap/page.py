@@ -19,7 +19,7 @@ from solvers.gap.shares import PARTS, mean_shares
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: heading, whether its numbers are points, cells."""
+    """One line of a table: heading, whether its numbers are points or measured, cells."""
 
     title: str
     label: str
@@ -88,7 +88,8 @@ def _part_rows(document: GapDocument) -> list[Row]:
     rows = []
     for name, share in mean_shares(document).items():
         if share is not None:
-            label = "proved" if share.ends[0] == share.ends[1] else "interval"
-            cells = [interval_text(share.ends), str(share.cases), PARTS[name].meaning]
-            rows.append(Row(PARTS[name].title, label, cells))
+            part, proved = PARTS[name], share.ends[0] == share.ends[1]
+            label = "measured" if not part.against_optimum else "proved" if proved else "interval"
+            cells = [interval_text(share.ends), str(share.cases), part.meaning]
+            rows.append(Row(part.title, label, cells))
     return rows

@@ -10,10 +10,20 @@ from solvers.gap.document import CaseFacts, GapDocument
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the decomposition: its title and what it compares."""
+    """A part of the decomposition.
+
+    Parameters
+    ----------
+    title, meaning
+        What it is called, and what it compares.
+    against_optimum
+        Whether an optimum is involved, so that it may be an interval; otherwise two policies are
+        compared and the figure is simply measured.
+    """
 
     title: str
     meaning: str
+    against_optimum: bool = True
 
 
 PARTS = {
@@ -25,13 +35,19 @@ PARTS = {
         "tick by tick",
         "each tick solved exactly, against the best replicas at the same admissions",
     ),
-    "two_stage_rule": Part("two-stage rule", "BR-0 against each tick solved exactly"),
+    "two_stage_rule": Part(
+        "two-stage rule", "BR-0 against each tick solved exactly", against_optimum=False
+    ),
     "placement": Part("BR-0's replicas", "BR-0 against the best replicas at its own admissions"),
     "perfect_prediction": Part(
-        "no prediction", "BR-0 against BR-H told true lengths; below 0 where BR-H is slower"
+        "no prediction",
+        "BR-0 against BR-H told true lengths; below 0 where BR-H is slower",
+        against_optimum=False,
     ),
     "prediction_error": Part(
-        "prediction error", "BR-H with the survival predictor against BR-H told true lengths"
+        "prediction error",
+        "BR-H with the survival predictor against BR-H told true lengths",
+        against_optimum=False,
     ),
 }
 """By field of ``Decomposition``, in the order of reading."""

@@ -172,6 +172,8 @@ def test_the_page_labels_what_is_proved(page: str, document: GapDocument) -> Non
     """Any-admissions gaps of the cuts are intervals; means on the page are the document's."""
     assert "not a competitive ratio" in page
     assert ">proved</span>" in page
+    # two-stage rule, no prediction, prediction error: policies compared, no optimum
+    assert page.count(">measured</span></td>") == 3
     for summary in document.summary:
         assert f"<td>{interval_text(summary.any_admissions_time.mean)}</td>" in page
         low, high = summary.any_admissions_time.mean
