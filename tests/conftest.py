@@ -28,22 +28,23 @@ def _traces_directory() -> Path | None:
 
 @pytest.fixture(scope="session")
 def traces_dir() -> Path:
-    """Directory of the real traces; tests that ask for it are left out where it is missing."""
+    """Directory of the real traces; tests that ask for it are left out where it is missing.
+
+    With BRTHEORY_REQUIRE_TRACES=1 they fail instead.
+    """
     directory = _traces_directory()
     if directory is None:
+        if os.environ.get("BRTHEORY_REQUIRE_TRACES") == "1":
+            pytest.fail("real traces are required (BRTHEORY_REQUIRE_TRACES=1) and missing")
         pytest.skip("real traces not found")
     return directory
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse to run without the real traces where BRTHEORY_REQUIRE_TRACES=1 asks for them."""
-    needing = [item for item in items if "traces_dir" in getattr(item, "fixturenames", ())]
-    for item in needing:
-        item.add_marker(pytest.mark.traces)
-    if needing and _traces_directory() is None and os.environ.get("BRTHEORY_REQUIRE_TRACES") == "1":
-        pytest.exit(
-            "real traces are required (BRTHEORY_REQUIRE_TRACES=1) and missing", returncode=2
-        )
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need the real traces."""
+    for item in items:
+        if "traces_dir" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.traces)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

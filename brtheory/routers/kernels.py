@@ -158,7 +158,7 @@ def up_to_peak(margins: IntArray, rules: Rules, lowest: int, delta: int) -> bool
 @kernel
 def _largest(values: IntArray) -> int:
     """Largest of one or more values."""
-    largest = values[0]
+    largest: int = values[0]
     for value in values:
         largest = max(largest, value)
     return largest
@@ -167,7 +167,7 @@ def _largest(values: IntArray) -> int:
 @kernel
 def _total(values: IntArray) -> int:
     """Sum."""
-    total = 0
+    total: int = 0
     for value in values:
         total += value
     return total
