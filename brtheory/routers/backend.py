@@ -22,6 +22,8 @@ Backend = Literal["auto", "reference", "numpy", "compiled"]
 """What a caller may ask for; ``auto`` is compiled where numba is installed, else numpy."""
 Engine = Literal["reference", "numpy", "compiled"]
 
+LOOP_KERNELS = "*/loop_kernels.*.nbc"
+"""Files in the cache of kernels once the simulator's loop is compiled."""
 CACHE_VARIABLE = "BRTHEORY_CACHE_DIR"
 KERNEL_MODULES = "*kernels.py"
 
@@ -87,6 +89,11 @@ def cache_directory() -> Path:
     """Where compiled kernels of this version of the sources are kept."""
     given = os.environ.get(CACHE_VARIABLE)
     return (Path(given) if given else _user_cache() / "brtheory") / f"kernels-{_source_digest()}"
+
+
+def kernels_cached() -> bool:
+    """Whether the simulator's loop, the longest kernel, is compiled already (about a minute)."""
+    return any(cache_directory().glob(LOOP_KERNELS))
 
 
 @contextmanager

@@ -18,7 +18,12 @@ from brtheory.prediction.registry import (
     PredictorOptions,
     build_online_predictor,
 )
-from brtheory.routers.backend import Backend, choose_backend, compiled_available
+from brtheory.routers.backend import (
+    Backend,
+    choose_backend,
+    compiled_available,
+    kernels_cached,
+)
 from brtheory.routers.protocol import PooledRouter, Router
 from brtheory.routers.registry import RouterSpec, build_router, find_router
 from brtheory.simulation.arrivals import PrefillDelay
@@ -37,8 +42,10 @@ SATURATION = ArrivalSpec("closed", 3.0)
 ROTATION_STREAM, ROUTER_STREAM, POISSON_STREAM = range(3)
 """Independent random streams of one seed."""
 
-WORTH_COMPILING = 10_000
-"""Requests from which on a compiled run saves more time than loading numba takes."""
+WORTH_LOADING = 10_000
+"""Requests from which on a compiled run saves more time than loading compiled kernels takes."""
+WORTH_COMPILING = 500_000
+"""Requests from which on it also saves the minute that compiling them for the first time takes."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +214,8 @@ def seeded(trace: Trace, seed: int) -> Trace:
 
 def _wants_compiled(requests: int, backend: Backend) -> bool:
     if backend == "auto":
-        return compiled_available() and requests >= WORTH_COMPILING
+        worth = WORTH_LOADING if kernels_cached() else WORTH_COMPILING
+        return compiled_available() and requests >= worth
     return choose_backend(backend) == "compiled"
 
 

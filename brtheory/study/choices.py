@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from brtheory.errors import InputError
+from brtheory.prediction.auto_horizon import horizon_for_gap
 from brtheory.routers.params import LONGEST_HORIZON, params_from_text
 from brtheory.routers.registry import RouterSpec, find_router, router_specs
 
@@ -106,7 +107,7 @@ def near_horizon(mean_output_tokens: float, *, slots: int) -> int:
     At least 1, and no longer than a router can look (LONGEST_HORIZON). Each of B requests ends
     within its o_i steps, so one in about mean(o) / B steps.
     """
-    return min(max(1, round(mean_output_tokens / slots)), LONGEST_HORIZON)
+    return horizon_for_gap(mean_output_tokens / slots, factor=1.0, longest=LONGEST_HORIZON)
 
 
 def _resolve(text: str, *, horizon: int) -> Choice:

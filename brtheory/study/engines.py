@@ -5,16 +5,9 @@ run takes hundredths of a second. So a study compiles where that is done already
 would take longer on each of the processes.
 """
 
-from brtheory.routers.backend import Backend, cache_directory, compiled_available
+from brtheory.routers.backend import Backend, compiled_available, kernels_cached
 
 COMPILE_S = 60.0
-LOOP_KERNELS = "*/loop_kernels.*.nbc"
-"""Files in the cache of kernels once the simulator's loop is compiled."""
-
-
-def kernels_cached() -> bool:
-    """Whether the simulator's kernels are compiled already."""
-    return any(cache_directory().glob(LOOP_KERNELS))
 
 
 def choose_engine(seconds: float, *, workers: int, cached: bool, available: bool) -> Backend:

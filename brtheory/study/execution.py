@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from brtheory.routers.backend import kernels_cached
 from brtheory.study.cells import CellFile, CellStore, Job
-from brtheory.study.engines import engine_for, kernels_cached
+from brtheory.study.engines import engine_for
 from brtheory.study.workers import Outcome, run_jobs
 
 

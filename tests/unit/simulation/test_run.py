@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brtheory.errors import InputError
+from brtheory.simulation import run as run_module
 from brtheory.simulation.metrics import summarise
 from brtheory.simulation.run import RunConfig, saturated_rate, seeded, simulate
 from brtheory.simulation.spec import ArrivalSpec, parse_arrivals
@@ -135,3 +136,13 @@ def test_the_window_is_none_where_it_is_empty():
 def test_an_unknown_predictor_is_refused():
     with pytest.raises(InputError, match="predictor"):
         simulate(trace_of(5), config("all", router="brh", predictor="crystal-ball"))
+
+
+@pytest.mark.parametrize(
+    ("requests", "cached", "wanted"),
+    [(9_999, True, False), (10_000, True, True), (10_000, False, False), (500_000, False, True)],
+)
+def test_auto_compiles_where_it_pays(requests, cached, wanted, monkeypatch):
+    monkeypatch.setattr(run_module, "compiled_available", lambda: True)
+    monkeypatch.setattr(run_module, "kernels_cached", lambda: cached)
+    assert run_module._wants_compiled(requests, "auto") is wanted

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brtheory.routers.backend import compiled_available
-from brtheory.study.engines import COMPILE_S, choose_engine, kernels_cached
+from brtheory.routers.backend import compiled_available, kernels_cached
+from brtheory.study.engines import COMPILE_S, choose_engine
 from brtheory.study.tasks import LoadsTask, RunTask
 from tests.unit.study.samples import run_config, small_trace
 
