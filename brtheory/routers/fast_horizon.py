@@ -12,10 +12,9 @@ from brtheory.routers.fast_horizon_kernels import (
     REFRESH,
     RETIRE,
     apply_changes,
-    make_memory,
     update,
-    view_of,
 )
+from brtheory.routers.fast_horizon_memory_kernels import make_memory, view_of
 
 Change = tuple[int, int, int, int, int]
 """Kind, slot (or steps), replica, tokens now, predicted finish; unused entries are 0."""

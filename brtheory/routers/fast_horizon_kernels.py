@@ -7,88 +7,20 @@ that outlive it at once; one predicted to leave later hangs in the list of its o
 
 # ruff: noqa: PLR0917  # compiled functions take positional arguments only
 
-from typing import NamedTuple
-
-import numpy as np
-
 from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import entry_kernel, kernel
+from brtheory.routers.fast_horizon_memory_kernels import (
+    ABSENT,
+    ANCHOR,
+    BEYOND,
+    INSIDE,
+    NEVER,
+    Horizon,
+    view_of,
+)
 
-NEVER = 2**63 - 1
-ABSENT, ANCHOR, INSIDE, BEYOND = range(4)
 ADMIT, RETIRE, REFRESH, ADVANCE = range(4)
-
-
-class Horizon(NamedTuple):
-    """Projected loads of G replicas and the active requests behind them.
-
-    Parameters
-    ----------
-    columns
-        Shape (G, 2 * (H + 1)): the window starts at column ``clock[0]`` - ``clock[1]``.
-    lasting_tokens, lasting_count
-        Weight at absolute step 0 and number of the requests present past the window, shape (G,).
-    replica, tokens_at_zero, finish, place
-        Per slot, shape (n,): where it runs; it weighs ``tokens_at_zero`` + t at step t; its
-        predicted finish; ABSENT, ANCHOR, INSIDE or BEYOND.
-    following, preceding
-        Links of the lists, shape (n,), -1 at the ends.
-    heads
-        First slot of each list, shape (H + 2,), -1 where empty.
-    clock
-        The present absolute step, and the one of column 0.
-    """
-
-    columns: IntArray
-    lasting_tokens: IntArray
-    lasting_count: IntArray
-    replica: IntArray
-    tokens_at_zero: IntArray
-    finish: IntArray
-    place: IntArray
-    following: IntArray
-    preceding: IntArray
-    heads: IntArray
-    clock: IntArray
-
-
-@entry_kernel
-def make_horizon(replicas: int, horizon: int, slots: int) -> Horizon:
-    """An empty state for at most ``slots`` requests at once."""
-    return view_of(make_memory(replicas, horizon, slots), replicas, horizon, slots)
-
-
-@entry_kernel
-def make_memory(replicas: int, horizon: int, slots: int) -> IntArray:
-    """The memory of an empty state: one array, because each one passed costs a tick's time."""
-    columns = replicas * 2 * (horizon + 1)
-    memory = np.zeros(columns + 2 * replicas + 6 * slots + horizon + 4, np.int64)
-    view_of(memory, replicas, horizon, slots).heads[:] = -1
-    return memory
-
-
-@entry_kernel
-def view_of(memory: IntArray, replicas: int, horizon: int, slots: int) -> Horizon:
-    """The state that lies in ``memory``."""
-    at = replicas * 2 * (horizon + 1)
-    columns = memory[:at].reshape((replicas, 2 * (horizon + 1)))
-    per_replica = memory[at : at + 2 * replicas]
-    at += 2 * replicas
-    per_slot = memory[at : at + 6 * slots]
-    at += 6 * slots
-    return Horizon(
-        columns,
-        per_replica[:replicas],
-        per_replica[replicas:],
-        per_slot[:slots],
-        per_slot[slots : 2 * slots],
-        per_slot[2 * slots : 3 * slots],
-        per_slot[3 * slots : 4 * slots],
-        per_slot[4 * slots : 5 * slots],
-        per_slot[5 * slots :],
-        memory[at : at + horizon + 2],
-        memory[at + horizon + 2 :],
-    )
+LATER, AT_ONCE = range(2)
 
 
 @entry_kernel
@@ -126,36 +58,74 @@ def update(
 
 @kernel
 def _update(state: Horizon, admitted: IntArray, retired: IntArray, steps: int) -> int:
+    for g in range(len(state.lasting_tokens)):
+        state.tokens_before[g] = state.lasting_tokens[g]
+        state.count_before[g] = state.lasting_count[g]
+    answer = _exchange(state, admitted, retired)
+    _add_what_lasts(state)
+    if answer == 0:
+        move_on(state, steps)
+    return answer
+
+
+@kernel
+def _exchange(state: Horizon, admitted: IntArray, retired: IntArray) -> int:
+    """Admit and retire; what is present in the whole window is left to ``_add_what_lasts``."""
     for i in range(len(admitted)):
         if state.place[admitted[i, 0]] != ABSENT:
             return -1 - i
-        put_in(state, admitted[i, 0], admitted[i, 1], admitted[i, 2], admitted[i, 3])
+        _settle(state, admitted[i, 0], admitted[i, 1], admitted[i, 2], admitted[i, 3])
+        _put(state, admitted[i, 0], LATER)
     for i in range(len(retired)):
         if state.place[retired[i]] == ABSENT:
             return 1 + i
-        take_out(state, retired[i])
-    move_on(state, steps)
+        _take(state, retired[i], LATER)
     return 0
+
+
+@kernel
+def _add_what_lasts(state: Horizon) -> None:
+    """One pass over a row for all changes that concern the whole window of its replica."""
+    step, width = state.clock[0], len(state.heads) - 1
+    first = step - state.clock[1]
+    for g in range(len(state.lasting_tokens)):
+        count = state.lasting_count[g] - state.count_before[g]
+        weight = state.lasting_tokens[g] - state.tokens_before[g] + count * step
+        if count != 0 or weight != 0:
+            row = state.columns[g, first : first + width]
+            for h in range(width):
+                row[h] += weight + count * h
 
 
 @kernel
 def put_in(state: Horizon, slot: int, replica: int, tokens: int, finish: int) -> None:
     """Add a request that weighs ``tokens`` now and is predicted to leave at ``finish``."""
-    state.replica[slot] = replica
-    state.tokens_at_zero[slot] = tokens - state.clock[0]
-    state.finish[slot] = finish
-    _put(state, slot)
+    _settle(state, slot, replica, tokens, finish)
+    _put(state, slot, AT_ONCE)
 
 
 @kernel
 def take_out(state: Horizon, slot: int) -> None:
     """Take a finished or cancelled request out."""
+    _take(state, slot, AT_ONCE)
+
+
+@kernel
+def _settle(state: Horizon, slot: int, replica: int, tokens: int, finish: int) -> None:
+    state.replica[slot] = replica
+    state.tokens_at_zero[slot] = tokens - state.clock[0]
+    state.finish[slot] = finish
+
+
+@kernel
+def _take(state: Horizon, slot: int, when: int) -> None:
     end = state.clock[0] + len(state.heads) - 1
     place = state.place[slot]
     if place == INSIDE:
         _spread(state, slot, state.clock[0], state.finish[slot], -1)
     else:
-        _spread(state, slot, state.clock[0], end, -1)
+        if when == AT_ONCE:
+            _spread(state, slot, state.clock[0], end, -1)
         _last(state, slot, -1)
     if place != ANCHOR:
         _unlink(state, slot)
@@ -168,7 +138,7 @@ def predict_again(state: Horizon, slot: int, finish: int) -> None:
     if finish != state.finish[slot] or finish <= state.clock[0]:
         take_out(state, slot)
         state.finish[slot] = finish
-        _put(state, slot)
+        _put(state, slot, AT_ONCE)
 
 
 @kernel
@@ -189,7 +159,7 @@ def move_on(state: Horizon, steps: int) -> None:
 
 
 @kernel
-def _put(state: Horizon, slot: int) -> None:
+def _put(state: Horizon, slot: int, when: int) -> None:
     step, width = state.clock[0], len(state.heads) - 1
     finish = state.finish[slot]
     if step < finish < step + width:
@@ -197,7 +167,8 @@ def _put(state: Horizon, slot: int) -> None:
         state.place[slot] = INSIDE
         _link(state, slot, finish % width)
         return
-    _spread(state, slot, step, step + width, 1)
+    if when == AT_ONCE:
+        _spread(state, slot, step, step + width, 1)
     _last(state, slot, 1)
     state.place[slot] = ANCHOR
     if step < finish < NEVER:
@@ -313,7 +284,7 @@ def _leap(state: Horizon, steps: int) -> None:
             following = state.following[slot]
             if state.finish[slot] <= state.clock[0]:
                 _unlink(state, slot)
-                _put(state, slot)
+                _put(state, slot, AT_ONCE)
             else:
                 _spread(state, slot, state.clock[0], state.finish[slot], 1)
             slot = following

@@ -3,13 +3,8 @@
 import numpy as np
 
 from brtheory.routers.backend import kernel
-from brtheory.routers.fast_horizon_kernels import (
-    ABSENT,
-    NEVER,
-    Horizon,
-    predict_again,
-    put_in,
-)
+from brtheory.routers.fast_horizon_kernels import predict_again, put_in
+from brtheory.routers.fast_horizon_memory_kernels import ABSENT, NEVER, Horizon
 from brtheory.routers.fast_oldest_kernels import (
     fifo_tick,
     learned_weight,

@@ -7,11 +7,8 @@ from numpy.typing import NDArray
 
 from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import kernel
-from brtheory.routers.fast_horizon_kernels import (
-    NEVER,
-    move_on,
-    take_out,
-)
+from brtheory.routers.fast_horizon_kernels import move_on, take_out
+from brtheory.routers.fast_horizon_memory_kernels import NEVER
 from brtheory.routers.fast_pool_kernels import append
 from brtheory.simulation.compiled.state_kernels import (
     ARRIVED,

@@ -24,7 +24,7 @@ from brtheory.routers.baselines import (
     RoundRobin,
 )
 from brtheory.routers.fast_compiled import rule_arrays
-from brtheory.routers.fast_horizon_kernels import Horizon, make_horizon
+from brtheory.routers.fast_horizon_memory_kernels import Horizon, make_horizon
 from brtheory.routers.params import BalanceRouteParams
 from brtheory.routers.protocol import Router
 from brtheory.routers.reference import BalanceRoute

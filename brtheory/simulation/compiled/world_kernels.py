@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-from brtheory.routers.fast_horizon_kernels import (
-    Horizon,
-)
+from brtheory.routers.fast_horizon_memory_kernels import Horizon
 from brtheory.routers.fast_oldest_kernels import (
     Memory,
 )
