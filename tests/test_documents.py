@@ -1,6 +1,7 @@
 """The documents are true: the README's numbers, its Python, and its commands as written."""
 
 import importlib.util
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from brtheory.routers.params import BalanceRouteParams, HorizonParams, WindowParams
 from brtheory.study.results import StudyDocument
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,3 +73,11 @@ def _shell(command, folder):
         command, shell=True, check=True, capture_output=True, text=True, cwd=folder,
         env=os.environ | {"PATH": path},
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [BalanceRouteParams, HorizonParams, WindowParams])
+def test_every_parameter_of_a_router_is_documented_with_its_default(kind):
+    text = (ROOT / "docs" / "routers.md").read_text(encoding="utf-8")
+    for name, parameter in inspect.signature(kind).parameters.items():
+        default = getattr(parameter.default, "default", parameter.default)
+        assert f"| `{name}` | {default} |" in text

@@ -109,13 +109,13 @@ def simulate(
         typer.echo(document)
     else:
         show_dropped(Console(), dropped)
-        _show(source, metrics)
+        _show(f"{router}, {replicas} x {slots}, {arrivals}", source, metrics)
 
 
-def _show(source: Trace, metrics: Mapping[str, object]) -> None:
+def _show(conditions: str, source: Trace, metrics: Mapping[str, object]) -> None:
     console = Console()
     label = " (synthetic)" if source.synthetic else ""
-    table = Table("", "all steps", "loaded window", title=f"{source.name}{label}")
+    table = Table("", "all steps", "loaded window", title=f"{conditions} · {source.name}{label}")
     window = metrics["loaded_window"]
     for name, value in metrics.items():
         if name != "loaded_window":

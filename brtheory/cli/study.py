@@ -149,13 +149,15 @@ def study(
         ),
     ] = DEFAULT_SCALING,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="Folder of results.json, results.parquet, report/index.html and of the finished "
-            "cells, which are not computed twice.",
+            "cells, which are not computed twice. Default: results/study, or results/NAME of the "
+            "trace or workload given.",
             rich_help_panel="Study",
+            show_default=False,
         ),
-    ] = Path("results/study"),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -204,12 +206,13 @@ def study(
         workers=jobs or available_cores(),
     )
     campaign = Campaign(config, supply)
+    folder = out or Path("results") / (trace.name if trace else workload or "study")
     with progress_bar("studying", total=campaign.planned()) as advance:
-        document = run_study(campaign, out, invocation=invocation, on_done=advance)
+        document = run_study(campaign, folder, invocation=invocation, on_done=advance)
     if as_json:
         typer.echo(document.model_dump_json(by_alias=True))
     else:
-        show_study(document, out)
+        show_study(document, folder)
 
 
 def _supply(

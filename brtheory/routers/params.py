@@ -1,5 +1,6 @@
 """Validated parameters of the routers, from Python, ``--param k=v`` or JSON."""
 
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -105,7 +106,7 @@ def params_from_json(kind: type[P], values: Mapping[str, Any], *, where: str) ->
         # JSON mode: strict about numbers, yet an object may stand for the dataclass.
         return TypeAdapter(kind).validate_json(json.dumps(dict(values)), strict=True)
     except ValidationError as error:
-        raise _input_error(error, where) from error
+        raise _input_error(error, kind, where) from error
 
 
 def params_from_text(kind: type[P], values: Mapping[str, str], *, where: str) -> P:
@@ -120,13 +121,14 @@ def params_from_text(kind: type[P], values: Mapping[str, str], *, where: str) ->
     try:
         return TypeAdapter(kind).validate_python(given, strict=False)
     except ValidationError as error:
-        raise _input_error(error, where) from error
+        raise _input_error(error, kind, where) from error
 
 
-def _input_error(error: ValidationError, where: str) -> InputError:
+def _input_error(error: ValidationError, kind: type[object], where: str) -> InputError:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else "params"
     if first["type"] == "unexpected_keyword_argument":
-        return InputError(where, "a parameter of this router", name)
+        known = ", ".join(inspect.signature(kind).parameters) or "it has none"
+        return InputError(where, f"a parameter of this router ({known})", name)
     expected = first["msg"][0].lower() + first["msg"][1:]
     return InputError(f"{where}.{name}", expected.removeprefix("input should be "), first["input"])

@@ -145,7 +145,11 @@ class StudyDocument(Contract):
     @property
     def main_scope(self) -> Scope:
         """The loaded window, or all steps where that is empty (``--arrivals all``, short runs)."""
-        loaded = any(s.scope == "loaded_window" and s.metrics for s in self.summaries)
+        loaded = any(
+            s.metrics
+            for s in self.summaries
+            if (s.section, s.scope) == ("routers", "loaded_window")
+        )
         return "loaded_window" if loaded else "all_steps"
 
     def estimate(self, label: str, metric: str, *, scope: Scope | None = None) -> Estimate | None:

@@ -153,7 +153,7 @@ class TraceStream:
 
 
 def stream_trace(
-    path: Path,
+    path: Path | str,
     *,
     on_error: OnError = "raise",
     limit: int | None = None,
@@ -193,12 +193,12 @@ def stream_trace(
         bad row (``file:line``) in mode ``raise``, and if no row is left.
     """
     options = ReadOptions(on_error, limit, start_s, end_s, rate, columns or {})
-    source = open_source(path, columns=columns, seed=seed, on_progress=on_progress)
+    source = open_source(Path(path), columns=columns, seed=seed, on_progress=on_progress)
     return TraceStream(source, options)
 
 
 def read_trace(
-    path: Path,
+    path: Path | str,
     *,
     on_error: OnError = "raise",
     limit: int | None = None,

@@ -156,7 +156,7 @@ def test_tick_answers_each_line_as_it_comes():
         ({"router": "magic"}, "expected one of random, round-robin"),
         ({"params": {"max_subset": 0}}, "max_subset"),
         ({"params": {"max_subset": "4"}}, "max_subset"),
-        ({"params": {"colour": 1}}, "params: expected a parameter of this router, got colour"),
+        ({"params": {"colour": 1}}, "a parameter of this router (greedy_threshold, max_subset,"),
         ({"replicas": []}, "replicas"),
         ({"replicas": [{"loads": [], "free_slots": 1}]}, "loads"),
         ({"replicas": [{"loads": [-1], "free_slots": 1}]}, "loads"),

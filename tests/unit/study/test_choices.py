@@ -41,7 +41,7 @@ def test_titles_name_what_differs():
         ("jqs", "expected one of random"),
         ("br0:max_subset", "NAME:KEY=VALUE"),
         ("br0:max_subset=99", "less than or equal to 12"),
-        ("jsq:horizon=3", "a parameter of this router, got horizon"),
+        ("jsq:horizon=3", "a parameter of this router (it has none), got horizon"),
         ("brh:horizon=soon", "valid integer"),
         ("", "one of random"),
     ],

@@ -50,3 +50,17 @@ def test_a_tampered_document_does_not_fit_the_schema(made, tmp_path):
     values["rows"][0]["scope"] = "some_steps"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(values, json.loads(json_schema_text()))
+
+
+def test_the_growth_section_does_not_decide_the_scope_of_the_comparison(made):
+    """With every router's window empty, all steps are compared, whatever the growth section has."""
+    emptied = [
+        summary.model_copy(update={"metrics": {}})
+        if (summary.section, summary.scope) == ("routers", "loaded_window")
+        else summary
+        for summary in made.summaries
+    ]
+    loaded = next(s for s in made.summaries if s.scope == "loaded_window")
+    grown = loaded.model_copy(update={"section": "scaling"})
+    assert made.main_scope == "loaded_window"
+    assert made.model_copy(update={"summaries": [*emptied, grown]}).main_scope == "all_steps"
