@@ -78,10 +78,7 @@ def seal_of(document: CertificateDocument) -> str:
 
 def check(instance: Instance, steps: Mapping[int, int], document: CertificateDocument) -> int:
     """Verify a certificate; its proved lower bound on sum_peak. Raises RefutedError if it fails."""
-    _require(
-        document.subject == subject_digest(instance, steps),
-        "made for another instance or other admissions",
-    )
+    _require(document.subject == subject_digest(instance, steps), "other instance or admissions")
     _require(document.seal == seal_of(document), "the seal does not match the contents")
     total = position = 0
     for claim in document.windows:
