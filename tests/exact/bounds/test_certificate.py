@@ -225,10 +225,10 @@ def test_a_request_placed_twice_is_refuted():
 def test_a_certificate_is_bound_to_its_instance_and_admissions():
     instance, steps, document = small_certificate()
     later = {**steps, 0: steps[0] + 1}
-    with pytest.raises(RefutedError, match="another instance"):
+    with pytest.raises(RefutedError, match="other instance or admissions"):
         check(instance, later, document)
     other = Instance(3, instance.slots, None, instance.a0, instance.b0, instance.requests)
-    with pytest.raises(RefutedError, match="another instance"):
+    with pytest.raises(RefutedError, match="other instance or admissions"):
         check(other, steps, document)
 
 
