@@ -20,6 +20,9 @@ from brtheory.errors import BrtheoryError
 from brtheory.study.cells import Job
 from brtheory.study.tasks import Result
 
+SIGNAL_GRACE_S = 0.5
+"""Seconds within which an interrupt sent to a group of processes reaches all of them."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -64,6 +67,8 @@ def _run_on_pool(jobs: Sequence[Job], *, workers: int) -> Iterator[Outcome]:
         for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool as error:
+        # Ctrl-C reaches workers and parent alike; where theirs came first, wait for ours.
+        time.sleep(SIGNAL_GRACE_S)
         raise BrtheoryError(
             "a worker process died (out of memory?); finished cells are kept: run again to go on"
         ) from error

@@ -39,8 +39,8 @@ def peak_memory_kib(path, rows):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
-def test_describing_three_times_the_rows_takes_no_more_memory(tmp_path):
-    """Two million rows more would take 48 MB as three columns of eight bytes each."""
+def test_describing_five_times_the_rows_takes_no_more_memory(tmp_path):
+    """Four million rows more would take 92 MiB as three columns of eight bytes each."""
     path = tmp_path / "trace.csv"
-    small, large = (peak_memory_kib(path, rows) for rows in (1_000_000, 3_000_000))
-    assert large - small < 24 * 1024
+    small, large = (peak_memory_kib(path, rows) for rows in (1_000_000, 5_000_000))
+    assert large - small < 60 * 1024

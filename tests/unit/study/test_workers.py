@@ -53,3 +53,35 @@ def test_an_interrupted_study_says_nothing_and_leaves_no_process(tmp_path):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert not list(tmp_path.rglob("*.part"))
+
+
+DYING = """
+import os, signal, subprocess
+from brtheory.study import workers
+
+class Job:
+    key, cost_s, trace = "dying", 1.0, None
+
+    @property
+    def task(self):
+        return self
+
+    def run(self, trace):
+        subprocess.Popen(["sh", "-c", f"sleep 0.1; kill -INT {os.getppid()}"])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    try:
+        list(workers.run_jobs([Job(), Job()], workers=2))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_workers_that_die_of_the_interrupt_first_do_not_hide_it(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(DYING)
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, check=False, start_new_session=True
+    )
+    assert (done.stdout, done.stderr) == (b"interrupted\n", b"")
