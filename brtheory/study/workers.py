@@ -84,7 +84,7 @@ def _interrupts_held() -> Iterator[None]:
     lets the signal through once it is ready (``_start_worker``). Here a mask is not enough: the
     signal may reach another thread, and Python would still raise in this one.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or _interrupts_ignored():
         yield
         return
     came: list[int] = []
@@ -110,12 +110,17 @@ def _run(job: Job) -> Outcome:
 
 
 def _start_worker() -> None:
-    """Die at once, in silence, on Ctrl-C and when the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Die at once, in silence, when the parent is gone and on Ctrl-C, unless that is ignored."""
+    if not _interrupts_ignored():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _interrupts_ignored() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def _follow(sentinel: int) -> None:

@@ -18,7 +18,14 @@ from tests.unit.study.page import Page
 
 ROUTERS = "jsq,pool-fifo,br0,brh:horizon=80,brh:horizon=auto"
 TINY = ("study", "--replicas", 2, "--slots", 4, "--requests", 200, "--seeds", 2)
-PROGRAM = "from brtheory.cli.main import main\nif __name__ == '__main__':\n    main()\n"
+PROGRAM = """
+import signal
+from brtheory.cli.main import main
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a runner may ignore it
+    main()
+"""
 
 
 def study(out, *more, scaling="none", jobs=1, routers=ROUTERS):

@@ -14,6 +14,7 @@ class Slow:
     key, cost_s = "slow", 1.0
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a runner may ignore it
     submit = workers.ProcessPoolExecutor.submit
 
     def submit_and_interrupt(pool, *arguments):
@@ -56,23 +57,29 @@ def test_an_interrupted_study_says_nothing_and_leaves_no_process(tmp_path):
 
 
 DYING = """
-import os, signal, subprocess
+import os, signal, subprocess, time
 from brtheory.study import workers
 
 class Job:
-    key, cost_s, trace = "dying", 1.0, None
+    cost_s, trace = 1.0, None
+
+    def __init__(self, key):
+        self.key = key
 
     @property
     def task(self):
         return self
 
     def run(self, trace):
+        if self.key == "sleeping":
+            time.sleep(30)
         subprocess.Popen(["sh", "-c", f"sleep 0.1; kill -INT {os.getppid()}"])
         os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a runner may ignore it
     try:
-        list(workers.run_jobs([Job(), Job()], workers=2))
+        list(workers.run_jobs([Job("dying"), Job("sleeping")], workers=2))
     except KeyboardInterrupt:
         print("interrupted")
 """
