@@ -3,7 +3,6 @@
 Contract ``brtheory.instance/1``. Steps are absolute integers; the step lasts b0 + a0*M seconds.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -178,14 +177,6 @@ def instance_to_json(instance: Instance) -> dict[str, object]:
             for r in instance.requests
         ],
     }
-
-
-def renumbered(requests: Iterable[OfflineRequest]) -> tuple[OfflineRequest, ...]:
-    """Give requests the ids 0, 1, ... in the order of ready step, then old id."""
-    ordered = sorted(requests, key=lambda r: (r.ready, r.id))
-    return tuple(
-        OfflineRequest(i, r.ready, r.prompt_tokens, r.output_tokens) for i, r in enumerate(ordered)
-    )
 
 
 def _check_request(request: OfflineRequest, position: int) -> None:
