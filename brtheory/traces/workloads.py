@@ -1,6 +1,7 @@
 """Embedded workloads: synthetic traces calibrated to published statistics.
 
-Rules: every number comes from `brtheory.traces.published`; every calibration constant is solved.
+Rules: every number comes from `brtheory.traces.published`, or from the definition of a scenario in
+`brtheory.traces.scenarios`; every calibration constant is solved.
 Where a fact is unpublished: no correlation means independent prompts and outputs, no CV means
 Poisson arrivals, no rate means 1 request per second (scale it as needed), no number of rows means
 10,000 requests. The default size is the published number of rows, at most 12,000.
@@ -40,6 +41,7 @@ from brtheory.traces.sampling import (
     stratified,
     stratified_pair,
 )
+from brtheory.traces.scenarios import SCENARIOS
 from brtheory.traces.schema import Trace, check_requests
 
 MOST_DEFAULT_REQUESTS = 12_000
@@ -207,6 +209,7 @@ def _proprietary_laws() -> tuple[Law, Law]:
     )
 
 
+_SCENARIO_METHOD = "independent lognormals; prompts clipped to 16..64,000 tokens"
 _QUANTILES = "through the published percentiles, log-linear, bent to the published mean"
 _WORKLOADS = {
     workload.name: workload
@@ -237,5 +240,9 @@ _WORKLOADS = {
             _through_percentiles(MOONCAKE_CONVERSATION),
         ),
         Workload("reasoning-r1", REASONING_R1, _QUANTILES, _through_percentiles(REASONING_R1)),
+        *(
+            Workload(scenario.name, scenario.facts(), _SCENARIO_METHOD, scenario.laws)
+            for scenario in SCENARIOS.values()
+        ),
     )
 }
