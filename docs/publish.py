@@ -15,7 +15,6 @@ from pathlib import Path
 from brtheory.files import write_text_atomic
 from brtheory.study.comparison_table import COLUMNS, TableCell, table_rows
 from brtheory.study.figures.bars import imbalance_bars
-from brtheory.study.figures.canvas import VARIABLES, Drawing
 from brtheory.study.figures.scaling import scaling_lines
 from brtheory.study.results import StudyDocument
 
@@ -23,7 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SUMMARY = ROOT / "docs" / "results" / "study.json"
 MARKED = re.compile(r"(<!-- results:begin -->\n).*?(<!-- results:end -->)", re.DOTALL)
 KEPT_METRICS = {column.metric for column in COLUMNS} | {"imbalance_per_replica_tokens"}
-BACKGROUND = "#ffffff"
 
 
 def publish(results: Path) -> None:
@@ -33,7 +31,8 @@ def publish(results: Path) -> None:
     write_text_atomic(SUMMARY, text + "\n")
     for drawing in (imbalance_bars(document), scaling_lines(document)):
         if drawing is not None:
-            write_text_atomic(ROOT / "docs" / "images" / f"{drawing.name}.svg", standalone(drawing))
+            image = ROOT / "docs" / "images" / f"{drawing.name}.svg"
+            write_text_atomic(image, drawing.standalone())
     readme = ROOT / "README.md"
     write_text_atomic(readme, with_block(readme.read_text(encoding="utf-8"), document))
 
@@ -81,17 +80,6 @@ def block(document: StudyDocument) -> str:
 def command(document: StudyDocument) -> str:
     """The command that made the numbers, without the folder it wrote to."""
     return re.sub(r" --out \S+", "", document.provenance.command)
-
-
-def standalone(drawing: Drawing) -> str:
-    """A drawing of the page as a file of its own: light colours, white ground."""
-    text = drawing.svg
-    for colour, variable in VARIABLES.items():
-        text = text.replace(f"var({variable})", colour)
-    ground = f'<rect width="100%" height="100%" fill="{BACKGROUND}"/>'
-    style = "<style>text{font-family:system-ui,sans-serif}</style>"
-    head, rest = text.split(">", 1)
-    return f"{head}>{style}{ground}{rest}\n"
 
 
 def _cell(cell: TableCell) -> str:

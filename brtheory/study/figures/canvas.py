@@ -82,6 +82,19 @@ class Drawing:
     alt: str
     svg: str
 
+    def standalone(self, *, font: str = "system-ui,sans-serif") -> str:
+        """The drawing as a file of its own: light colours, white ground, texts in ``font``."""
+        text = self.svg
+        for colour, variable in VARIABLES.items():
+            text = text.replace(f"var({variable})", colour)
+        head, rest = text.removesuffix("</svg>\n").split(">", 1)
+        ground = '<rect width="100%" height="100%" fill="#ffffff"/>'
+        return f'{head}>{ground}<g font-family="{font}">{rest}</g></svg>\n'
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.standalone()
+
 
 @contextmanager
 def sheet(*, height: float, rows: int = 1) -> Iterator[tuple[Figure, list[Axes]]]:
