@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brtheory.core.requests import Request
+from brtheory.core.unequal import Paces
 from brtheory.errors import InputError
 
 IntArray = NDArray[np.int64]
@@ -36,18 +37,24 @@ class ClusterView(Protocol):
     def queued_tokens(self) -> IntArray:
         """Prompt tokens in the replica's own FIFO."""
 
+    @property
+    def paces(self) -> Paces | None:
+        """Units of time a step and a token take where replicas differ in speed, else None."""
+
 
 class Cluster:
-    """The one mutable owner of G replicas with ``slots`` places each.
+    """The one mutable owner of G replicas.
 
     Parameters
     ----------
     replicas
         G >= 1.
     slots
-        Requests a replica can decode at once, >= 1.
+        Requests a replica can decode at once, >= 1; one number for all, or one each.
     kv_capacity
         KV tokens a replica can reserve, None for unlimited.
+    paces
+        Where replicas differ in speed; for routers to read.
 
     Raises
     ------
@@ -55,15 +62,29 @@ class Cluster:
         If a size is below 1.
     """
 
-    def __init__(self, *, replicas: int, slots: int, kv_capacity: int | None = None) -> None:
-        for name, value in (("replicas", replicas), ("slots", slots), ("kv_capacity", kv_capacity)):
+    def __init__(
+        self,
+        *,
+        replicas: int,
+        slots: int | Sequence[int],
+        kv_capacity: int | None = None,
+        paces: Paces | None = None,
+    ) -> None:
+        own = (slots,) * replicas if isinstance(slots, int) else tuple(slots)
+        least = min(own, default=0)
+        for name, value in (("replicas", replicas), ("slots", least), ("kv_capacity", kv_capacity)):
             if value is not None and value < 1:
                 raise InputError(name, "an integer >= 1", value)
+        if len(own) != replicas:
+            raise InputError("slots", f"{replicas} entries", len(own))
         self.replicas = replicas
-        self.slots = slots
+        self.slots = max(own)
         self.kv_capacity = kv_capacity
+        self.paces = paces
+        self._limits: IntArray = np.array(own, dtype=np.int64)
         self.loads: IntArray = np.zeros(replicas, dtype=np.int64)
         self.active: IntArray = np.zeros(replicas, dtype=np.int64)
+        self.held: IntArray = np.zeros(replicas, dtype=np.int64)
         self.reserved: IntArray = np.zeros(replicas, dtype=np.int64)
         self.queued: IntArray = np.zeros(replicas, dtype=np.int64)
         self.queued_tokens: IntArray = np.zeros(replicas, dtype=np.int64)
@@ -72,7 +93,7 @@ class Cluster:
     @property
     def free_slots(self) -> IntArray:
         """Places left on each replica, shape (G,)."""
-        return self.slots - self.active
+        return self._limits - self.active - self.held
 
     @property
     def free_tokens(self) -> IntArray | None:
@@ -81,7 +102,7 @@ class Cluster:
 
     def fits(self, request: Request, replica: int) -> bool:
         """Whether a slot and, where limited, enough KV capacity is free for the request."""
-        if self.active[replica] >= self.slots:
+        if self.active[replica] + self.held[replica] >= self._limits[replica]:
             return False
         if self.kv_capacity is None:
             return True
@@ -95,13 +116,28 @@ class Cluster:
         InputError
             If the replica has no slot or not enough KV capacity left.
         """
-        if not self.fits(request, replica):
-            raise InputError(
-                f"replica {replica}", "a free slot and KV capacity", f"request {request.id}"
-            )
+        self._check_fits(request, replica)
         self.loads[replica] += request.prompt_tokens
         self.active[replica] += 1
         self.reserved[replica] += request.reserved_tokens
+
+    def hold(self, request: Request, replica: int) -> None:
+        """Bind a request whose KV cache has still to come: it takes its place, and loads nothing.
+
+        Raises
+        ------
+        InputError
+            As ``admit``.
+        """
+        self._check_fits(request, replica)
+        self.held[replica] += 1
+        self.reserved[replica] += request.reserved_tokens
+
+    def begin(self, request: Request, replica: int) -> None:
+        """Let a held request decode: from now on it weighs its prompt and grows."""
+        self.held[replica] -= 1
+        self.active[replica] += 1
+        self.loads[replica] += request.prompt_tokens
 
     def retire(self, request: Request, replica: int, *, tokens: int) -> None:
         """Release a request that weighs ``tokens`` now (its prompt plus its age)."""
@@ -130,6 +166,12 @@ class Cluster:
         self.queued[replica] -= 1
         self.queued_tokens[replica] -= request.prompt_tokens
         return request
+
+    def _check_fits(self, request: Request, replica: int) -> None:
+        if not self.fits(request, replica):
+            raise InputError(
+                f"replica {replica}", "a free slot and KV capacity", f"request {request.id}"
+            )
 
 
 def as_int_array(values: Sequence[int]) -> IntArray:

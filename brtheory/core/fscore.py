@@ -108,6 +108,17 @@ def f_score(delta: int, margins: Sequence[int], weights: ScoreWeights) -> int:
     return weights.reward * delta - overflow
 
 
+def time_f_score(
+    delta: int, margins: Sequence[int], weights: ScoreWeights, *, per_token: int
+) -> int:
+    """F of Delta tokens on a replica that spends A_g = ``per_token`` units of time on each.
+
+    F_g = A*A_g*Delta - sum_h w_h*(A_g*Delta - m_h)_+, margins m_h = max T - T_g in units of time
+    (``brtheory.core.unequal``); with one-step weights exactly -(change of G*max T - sum T).
+    """
+    return f_score(per_token * delta, margins, weights)
+
+
 def check_token_limit(
     loads: Sequence[Sequence[int]], prompts: Sequence[int], weights: ScoreWeights
 ) -> None:

@@ -115,8 +115,9 @@ class LeastTokens(LeastOf):
     """Least load plus queued prompt tokens: the strongest simple baseline."""
 
     def key(self, view: ClusterView) -> NDArray[np.int64]:
-        """KV tokens running and queued."""
-        return view.loads + view.queued_tokens
+        """KV tokens running and queued; where replicas differ in speed, the time they take."""
+        tokens = view.loads + view.queued_tokens
+        return tokens if view.paces is None else view.paces.times(tokens[:, None])[:, 0]
 
 
 class PoolFifo:

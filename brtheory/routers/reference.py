@@ -21,9 +21,9 @@ from brtheory.core.admission import Admission
 from brtheory.core.fscore import (
     ScoreWeights,
     check_token_limit,
-    f_score,
     horizon_weights,
     one_step_weights,
+    time_f_score,
 )
 from brtheory.core.requests import Request
 from brtheory.core.subsets import members, subset_masks
@@ -84,7 +84,7 @@ class BalanceRoute:
             replica = self._next_replica(ledger)
             fitting = [request for request in pool if ledger.fits([request], replica)]
             if fitting:
-                choice = self._best_single(fitting, ledger.margins(replica), weights)
+                choice = self._best_single(fitting, ledger, replica, weights)
                 yield from _admit(choice, replica, ledger, pool, stage=1)
             else:
                 ledger.close(replica)
@@ -109,10 +109,11 @@ class BalanceRoute:
         return max(open_replicas, key=lambda g: (ledger.margin(g), ledger.cap[g]))
 
     def _best_single(
-        self, pool: Sequence[Request], margins: Sequence[int], weights: ScoreWeights
+        self, pool: Sequence[Request], ledger: TickLedger, replica: int, weights: ScoreWeights
     ) -> Choice:
         """Largest (F, prompt) of stage 1, or the longest prompt; ties to the older."""
-        choices = [_choice((request,), margins, weights) for request in pool]
+        margins, per_token = ledger.margins(replica), ledger.per_token(replica)
+        choices = [_choice((request,), margins, weights, per_token=per_token) for request in pool]
         if self.params.stage1 == "longest":
             return max(choices, key=lambda choice: choice.delta)
         return max(choices, key=lambda choice: (choice.score, choice.delta))
@@ -134,12 +135,16 @@ class BalanceRoute:
         weights: ScoreWeights,
     ) -> Choice | None:
         """Best set with KV room, the best single one if no set gains, None if nothing has room."""
-        margins = ledger.margins(replica)
+        margins, per_token = ledger.margins(replica), ledger.per_token(replica)
         sets = [
             tuple(candidates[j] for j in members(mask))
             for mask in subset_masks(len(candidates), ledger.cap[replica])
         ]
-        choices = [_choice(s, margins, weights) for s in sets if ledger.fits(s, replica)]
+        choices = [
+            _choice(s, margins, weights, per_token=per_token)
+            for s in sets
+            if ledger.fits(s, replica)
+        ]
         if not choices:
             return None
         best = max(choices, key=lambda choice: (choice.score, choice.delta))
@@ -179,9 +184,16 @@ class BalanceRouteHorizon(BalanceRoute):
         )
 
 
-def _choice(requests: tuple[Request, ...], margins: Sequence[int], weights: ScoreWeights) -> Choice:
+def _choice(
+    requests: tuple[Request, ...],
+    margins: Sequence[int],
+    weights: ScoreWeights,
+    *,
+    per_token: int,
+) -> Choice:
     delta = sum(request.prompt_tokens for request in requests)
-    return Choice(f_score(delta, margins, weights), delta, requests)
+    score = time_f_score(delta, margins, weights, per_token=per_token)
+    return Choice(score, delta, requests)
 
 
 def _admit(

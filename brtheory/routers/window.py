@@ -154,10 +154,11 @@ class Window:
                 return request
         loads = [row[0] for row in ledger.rows]
         room = _target(loads, replica) - loads[replica]
+        per_token = ledger.per_token(replica)  # both distance and bonus are worth so much a token
 
         def key(request: Request) -> tuple[int, int]:
-            bonus = wait_bonus(now_s - request.ready_s, weight)
-            return -abs(request.prompt_tokens - room) + bonus, request.prompt_tokens
+            bonus = per_token * wait_bonus(now_s - request.ready_s, weight)
+            return -abs(per_token * request.prompt_tokens - room) + bonus, request.prompt_tokens
 
         return max(fitting, key=key)
 
