@@ -226,6 +226,7 @@ def _instance_cost(instance: Instance, objective: ObjectiveName) -> Cost:
 
 
 def _check_alone(instance: Instance) -> None:
+    instance.check_alike()
     capacity = instance.kv_capacity
     for request in instance.requests:
         largest = request.prompt_tokens + request.output_tokens - 1

@@ -5,9 +5,14 @@ Whoever made an assignment, its numbers are the ones computed here, in exact int
     sum_peak = sum_k M(k)           sum_load = sum_k sum_g L_g(k) = W (conservation, T17)
     imbalance_total = G*sum_peak - sum_load           time = b0*steps + a0*sum_peak
 
+Where replicas differ in speed, time = u * sum_k max_g T_g(k) instead, with the integer
+T_g = B_g + A_g*L_g (``brtheory.core.unequal``), and what they wait at the barrier, summed, is
+
+    idle = u * sum_k (G*max_g T_g(k) - sum_g T_g(k)).
+
 Steps with nothing active are skipped and not counted. Between two events (an admission or a
 completion) each replica's load is a line with slope n_g, so M is the upper envelope of G lines and
-its sum needs no step-by-step loop: instances of any length are judged.
+its sum needs no step-by-step loop (nor does that of max T): instances of any length are judged.
 """
 
 from collections import Counter, defaultdict
@@ -19,6 +24,7 @@ from itertools import pairwise
 from pydantic import Field
 
 from brtheory.contracts import Contract
+from brtheory.core.unequal import Paces
 from brtheory.offline.assignment import Assignment, Placement
 from brtheory.offline.instance import Instance, OfflineRequest
 
@@ -41,6 +47,7 @@ class Evaluation:
     sum_load: int | None
     imbalance_total: int | None
     time_exact_s: Fraction | None
+    idle_exact_s: Fraction | None = None
 
     @property
     def feasible(self) -> bool:
@@ -49,11 +56,12 @@ class Evaluation:
 
     @property
     def time_s(self) -> float | None:
-        """Barrier time b0*steps + a0*sum_peak in seconds."""
+        """Barrier time in seconds: b0*steps + a0*sum_peak, or the sum of max_g (b_g + a_g*L_g)."""
         return None if self.time_exact_s is None else float(self.time_exact_s)
 
     def to_json(self) -> dict[str, object]:
         """As printed by ``brtheory judge --json``."""
+        idle = {} if self.idle_exact_s is None else {"barrier_idle_s": float(self.idle_exact_s)}
         return {
             "feasible": self.feasible,
             "violations": list(self.violations),
@@ -62,6 +70,7 @@ class Evaluation:
             "sum_load": self.sum_load,
             "imbalance_total": self.imbalance_total,
             "time_s": self.time_s,
+            **idle,
         }
 
 
@@ -74,7 +83,11 @@ class EvaluationDocument(Contract):
     sum_peak: int | None = Field(description="Sum over steps of the peak load, token-steps.")
     sum_load: int | None = Field(description="Sum over steps and replicas of the load.")
     imbalance_total: int | None = Field(description="replicas * sum_peak - sum_load.")
-    time_s: float | None = Field(description="b0*steps + a0*sum_peak, seconds.")
+    time_s: float | None = Field(description="Barrier time, seconds.")
+    barrier_idle_s: float | None = Field(
+        default=None,
+        description="Where replicas differ in speed: seconds they wait at the barrier, summed.",
+    )
 
 
 def evaluate(instance: Instance, assignment: Assignment) -> Evaluation:
@@ -98,23 +111,27 @@ def evaluate(instance: Instance, assignment: Assignment) -> Evaluation:
     if violations:
         return Evaluation(tuple(violations), None, None, None, None, None)
     requests = {request.id: request for request in instance.requests}
-    steps = sum_peak = sum_load = 0
+    paces, slots, kv_capacity = instance.paces, instance.replica_slots, instance.kv_capacity
+    steps = sum_peak = sum_load = sum_longest = sum_times = 0
     capacity: dict[tuple[str, int], str] = {}
     for start, length, lines in _segments(requests, assignment):
         steps += length
         sum_peak += sum_of_peaks(list(lines.values()), length)
         sum_load += sum(_sum_of_line(line, length) for line in lines.values())
-        for key, message in _capacity_violations(instance, start, length, lines):
+        if paces is not None:
+            timed = _time_lines(lines, paces)
+            sum_longest += sum_of_peaks(timed, length)
+            sum_times += sum(_sum_of_line(line, length) for line in timed)
+        broken = _capacity_violations(start, length, lines, slots=slots, kv_capacity=kv_capacity)
+        for key, message in broken:
             capacity.setdefault(key, message)
-    return Evaluation(
-        violations=tuple(capacity.values()),
-        steps=steps,
-        sum_peak=sum_peak,
-        sum_load=sum_load,
-        imbalance_total=instance.replicas * sum_peak - sum_load,
-        time_exact_s=decimal_fraction(instance.b0) * steps
-        + decimal_fraction(instance.a0) * sum_peak,
-    )
+    figures = (steps, sum_peak, sum_load, instance.replicas * sum_peak - sum_load)
+    if paces is not None:
+        idle = instance.replicas * sum_longest - sum_times
+        times = (paces.unit_s * sum_longest, paces.unit_s * idle)
+        return Evaluation(tuple(capacity.values()), *figures, *times)
+    time_s = decimal_fraction(instance.b0) * steps + decimal_fraction(instance.a0) * sum_peak
+    return Evaluation(tuple(capacity.values()), *figures, time_s)
 
 
 def decimal_fraction(value: float) -> Fraction:
@@ -136,6 +153,16 @@ def sum_of_peaks(lines: Sequence[Line], length: int) -> int:
         total += _sum_of_line((load, slope), end - start)
         start = end
     return total
+
+
+def _time_lines(lines: dict[int, Line], paces: Paces) -> list[Line]:
+    """T_g of every replica, the idle ones too: they run dummy steps."""
+    idle = (0, 0)
+    loads = [lines.get(g, idle) for g in range(len(paces.per_step))]
+    return [
+        (b + a * load, a * slope)
+        for (load, slope), b, a in zip(loads, paces.per_step, paces.per_token, strict=True)
+    ]
 
 
 def _sum_of_line(line: Line, length: int) -> int:
@@ -188,24 +215,29 @@ def _events(request: OfflineRequest, p: Placement) -> Iterator[tuple[int, tuple[
 
 
 def _capacity_violations(
-    instance: Instance, start: int, length: int, lines: dict[int, Line]
+    start: int,
+    length: int,
+    lines: dict[int, Line],
+    *,
+    slots: Sequence[int],
+    kv_capacity: int | None,
 ) -> Iterator[tuple[tuple[str, int], str]]:
     for replica, (load, active) in sorted(lines.items()):
-        if active > instance.slots:
+        if active > slots[replica]:
             yield (
                 ("slots", replica),
                 (
                     f"replica {replica}: {active} active requests at step {start}, "
-                    f"slots {instance.slots}"
+                    f"slots {slots[replica]}"
                 ),
             )
         top = load + (length - 1) * active
-        if instance.kv_capacity is not None and top > instance.kv_capacity:
-            over = max(0, (instance.kv_capacity - load) // active + 1)
+        if kv_capacity is not None and top > kv_capacity:
+            over = max(0, (kv_capacity - load) // active + 1)
             yield (
                 ("kv", replica),
                 (
                     f"replica {replica}: {load + over * active} KV tokens at step {start + over}, "
-                    f"capacity {instance.kv_capacity}"
+                    f"capacity {kv_capacity}"
                 ),
             )

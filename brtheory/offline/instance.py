@@ -1,16 +1,19 @@
 """An offline instance: replicas, requests with true output lengths, and the step-time model.
 
-Contract ``brtheory.instance/1``. Steps are absolute integers; the step lasts b0 + a0*M seconds.
+Contract ``brtheory.instance/1``. Steps are absolute integers; the step lasts b0 + a0*M seconds,
+or max_g (b_g + a_g*L_g) where replicas differ (``brtheory.core.unequal``).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from brtheory.contracts import Contract, at_line, parse_contract, read_text
+from brtheory.core.unequal import Paces, Replica, paces_of, slots_of
 from brtheory.errors import InputError
+from brtheory.offline.replicas import ReplicaDocument, replicas_from_documents
 
 TOKEN_LIMIT = 2**40
 """Largest token count of one request; also the largest step."""
@@ -66,6 +69,8 @@ class Instance:
         both 0.
     requests
         In any order; ids unique.
+    unequal
+        Where replicas differ: slots and speed of each; ``slots`` is then the most of any.
 
     Raises
     ------
@@ -79,6 +84,7 @@ class Instance:
     a0: float
     b0: float
     requests: tuple[OfflineRequest, ...]
+    unequal: tuple[Replica, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.replicas < 1 or self.slots < 1:
@@ -91,12 +97,38 @@ class Instance:
             raise InputError("instance", "a0 >= 0 and b0 >= 0, not both 0", (self.a0, self.b0))
         if not (self.a0 <= SECONDS_LIMIT and self.b0 <= SECONDS_LIMIT):  # NaN is refused too
             raise InputError("instance", f"a0 and b0 <= {SECONDS_LIMIT:g}", (self.a0, self.b0))
+        if self.unequal is not None:
+            slots_of(self.unequal, count=self.replicas, slots=self.slots)
+            paces_of(self.unequal, a0=self.a0, b0=self.b0)
         seen: set[int] = set()
         for position, request in enumerate(self.requests):
             _check_request(request, position)
             if request.id in seen:
                 raise InputError(f"requests[{position}].id", "ids used once", f"{request.id} twice")
             seen.add(request.id)
+
+    @property
+    def replica_slots(self) -> tuple[int, ...]:
+        """Slots of each replica."""
+        return slots_of(self.unequal, count=self.replicas, slots=self.slots)
+
+    @property
+    def paces(self) -> Paces | None:
+        """Units of time a step and a token take on each replica, None where all are alike."""
+        if self.unequal is None:
+            return None
+        return paces_of(self.unequal, a0=self.a0, b0=self.b0)
+
+    def check_alike(self) -> None:
+        """Refuse replicas that differ, for methods that hold only where they are alike.
+
+        Raises
+        ------
+        InputError
+            If they do.
+        """
+        if self.unequal is not None:
+            raise InputError("unequal", "replicas that are alike, for this method", "unequal ones")
 
     @property
     def total_work(self) -> int:
@@ -125,6 +157,13 @@ class InstanceDocument(Contract):
     ]
     b0: Annotated[Seconds, Field(description="Seconds per step.")]
     requests: list[_RequestDocument]
+    unequal: (
+        Annotated[
+            list[ReplicaDocument],
+            Field(description="Replicas that differ, one entry each; slots is the most of any."),
+        ]
+        | None
+    ) = None
 
 
 def read_instance(path: Path) -> Instance:
@@ -155,11 +194,13 @@ def instance_from_document(document: InstanceDocument) -> Instance:
             OfflineRequest(r.id, r.ready, r.prompt_tokens, r.output_tokens)
             for r in document.requests
         ),
+        unequal=None if document.unequal is None else replicas_from_documents(document.unequal),
     )
 
 
 def instance_to_json(instance: Instance) -> dict[str, object]:
     """Turn an instance into a plain JSON object that fits the contract."""
+    unequal = {} if instance.unequal is None else {"unequal": [asdict(r) for r in instance.unequal]}
     return {
         "schema": "brtheory.instance/1",
         "replicas": instance.replicas,
@@ -176,6 +217,7 @@ def instance_to_json(instance: Instance) -> dict[str, object]:
             }
             for r in instance.requests
         ],
+        **unequal,
     }
 
 

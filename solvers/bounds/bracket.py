@@ -84,6 +84,7 @@ def bracket(
     InputError
         If the assignment is infeasible or there is no request.
     """
+    instance.check_alike()
     verdict = evaluate(instance, assignment)
     if not verdict.feasible or verdict.sum_peak is None:
         raise InputError("assignment", "a feasible assignment", verdict.violations[0])
