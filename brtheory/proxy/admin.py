@@ -2,22 +2,23 @@
 
 import asyncio
 import json
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, Field
 
 from brtheory.contracts import Contract, parse_contract
-from brtheory.core.imbalance import imbalance
 from brtheory.errors import InputError
-from brtheory.proxy.access import Keys
+from brtheory.proxy.access import Keys, refuse_foreign_pages
 from brtheory.proxy.app import Handler
-from brtheory.proxy.desk import Desk
+from brtheory.proxy.dashboard.routes import PAGE, Dashboard
+from brtheory.proxy.dashboard.sampler import Sampler
 from brtheory.proxy.faults import RequestError, error_body
 from brtheory.proxy.fleet import Worker
-from brtheory.proxy.mirror import barrier_idle
 from brtheory.proxy.proxy import Proxy, add_decode, add_prefill, drain_worker, remove_worker
 from brtheory.proxy.settings import DecodeNode, PrefillNode
+from brtheory.proxy.state import describe, state_of
 from brtheory.proxy.ticker import RouterChoice
 from brtheory.routers.registry import router_specs
 
@@ -37,7 +38,7 @@ class NewRouter(Contract):
 
     name: str
     params: dict[str, Any] = Field(default_factory=dict)
-    predictor: str = "survival"
+    predictor: Literal["survival", "exact-match"] = "survival"
     seed: int = Field(default=0, ge=0)
 
 
@@ -53,7 +54,12 @@ class Admin:
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
         key = proxy.settings.admin.key
+        self._keyless = key is None
         self._keys = Keys([] if key is None else [key])
+        self._dashboard = Dashboard(
+            Sampler(proxy.desk, proxy.telemetry, draining=lambda: proxy.draining_soon)
+        )
+        self._switching = asyncio.Lock()
 
     def application(self) -> web.Application:
         """The aiohttp application."""
@@ -66,16 +72,21 @@ class Admin:
         app.router.add_delete("/admin/workers/{name:.+}", self._remove)
         app.router.add_get("/admin/router", self._router)
         app.router.add_post("/admin/router", self._switch)
+        self._dashboard.add_routes(app)
         return app
 
     def _guard(self) -> Any:
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             try:
-                self._keys.check(request.headers.get("Authorization"))
+                refuse_foreign_pages(request.headers, keyless=self._keyless)
+                if request.match_info.route.name != PAGE:
+                    self._keys.check(request.headers.get("Authorization"))
                 return await handler(request)
             except RequestError as error:
-                return _answer(error.status, json.loads(error.body()))
+                retry_s = error.retry_after_s
+                headers = {} if retry_s is None else {"Retry-After": str(retry_s)}
+                return _answer(error.status, json.loads(error.body()), headers)
             except InputError as error:
                 return _answer(400, json.loads(error_body(400, str(error))))
             except web.HTTPException as error:
@@ -133,10 +144,12 @@ class Admin:
     async def _switch(self, request: web.Request) -> web.Response:
         wanted = await _body(request, NewRouter)
         choice = RouterChoice(wanted.name, wanted.params, wanted.predictor, wanted.seed)
-        # Compiling takes seconds: not in the loop that streams.
-        await asyncio.to_thread(choice.warm_up)
-        self._proxy.desk.ticker.use(choice)
-        self._proxy.desk.on_change()
+        # One at a time, in the order they came: the last one asked for is the one that stays.
+        async with self._switching:
+            # Compiling takes seconds: not in the loop that streams.
+            await asyncio.to_thread(choice.warm_up)
+            self._proxy.desk.ticker.use(choice)
+            self._proxy.desk.on_change()
         return await self._router(request)
 
     def _name(self, request: web.Request) -> str:
@@ -144,52 +157,6 @@ class Admin:
         if name not in self._proxy.desk.fleet.workers:
             raise RequestError(404, "no such worker", param="name")
         return name
-
-
-def describe(desk: Desk, worker: Worker) -> dict[str, Any]:
-    """A worker as JSON."""
-    document: dict[str, Any] = {
-        "name": worker.name,
-        "role": worker.role,
-        "url": worker.url,
-        "rank": worker.rank,
-        "up": worker.health.up,
-        "reason": worker.health.reason,
-        "draining": worker.draining,
-    }
-    if worker.role == "decode":
-        books = desk.mirror.replicas[worker.name]
-        document |= {
-            "slots": books.slots,
-            "requests": books.bound,
-            "tokens": books.tokens,
-            "decoded_tokens": books.decoded,
-        }
-    else:
-        held = desk.prefills.nodes[worker.name]
-        document |= {"legs": held.legs, "kv_tokens_held": held.held(desk.clock())}
-    return document
-
-
-def state_of(desk: Desk) -> dict[str, Any]:
-    """What a dashboard shows: loads, imbalance, pool, counts."""
-    live = desk.fleet.live("decode")
-    loads = desk.mirror.loads(live)
-    return {
-        "router": desk.ticker.choice.name,
-        "replicas": [describe(desk, worker) for worker in desk.fleet.of("decode")],
-        "prefill": [describe(desk, worker) for worker in desk.fleet.of("prefill")],
-        "imbalance_tokens": imbalance(loads) if loads else None,
-        "barrier_idle_ratio": barrier_idle(loads),
-        "queue_requests": len(desk.gate),
-        "pool_requests": len(desk.pool),
-        "pool_tokens": desk.pool.tokens,
-        "kv_expired": desk.pool.expired,
-        "kv_stranded": desk.prefills.stranded_requests,
-        "forced_bindings": desk.forced,
-        "ticks": desk.ticker.ticks,
-        "step_s": desk.step_s,
-    }
 
 
 async def _body(request: web.Request, model: type[Model]) -> Model:
@@ -200,5 +167,5 @@ async def _body(request: web.Request, model: type[Model]) -> Model:
     return parse_contract(text, model, name="body")
 
 
-def _answer(status: int, document: Any) -> web.Response:
-    return web.json_response(document, status=status)
+def _answer(status: int, document: Any, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.json_response(document, status=status, headers=headers)

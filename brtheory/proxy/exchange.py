@@ -80,7 +80,9 @@ async def _through_the_gate(work: Work) -> None:
 async def _out_of_the_pool(work: Work) -> None:
     entered_s = work.desk.clock()
     await _while_in(work, Phase.POOLED)
-    work.telemetry.pool_s.observe(work.desk.clock() - entered_s)
+    waited_s = work.desk.clock() - entered_s
+    work.telemetry.pool_s.observe(waited_s)
+    work.telemetry.recent_pool_s.add(waited_s)
     if work.passage.phase is Phase.QUEUED:
         work.kv = None
         work.back_in_line(None, leg="prefill", reason="lease_expired")
@@ -137,7 +139,9 @@ def _account(work: Work, started_s: float) -> None:
         telemetry.corrections.inc(work.counter.corrected)
     if work.first_byte_s is not None:
         telemetry.ttft_s.labels(endpoint).observe(work.first_byte_s - started_s)
+        telemetry.recent_ttft_s.add(work.first_byte_s - started_s)
         if work.counter.tokens > 1:
             step_s = (now_s - work.first_byte_s) / (work.counter.tokens - 1)
             telemetry.tpot_s.labels(endpoint).observe(step_s)
+            telemetry.recent_tpot_s.add(step_s)
             work.desk.learn_step(step_s)

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from brtheory.core.imbalance import imbalance
 from brtheory.proxy.desk import Desk
 from brtheory.proxy.mirror import barrier_idle
+from brtheory.proxy.recent import RecentValues
 
 PREFIX = "brtheory"
 SHORT_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -53,6 +54,9 @@ class Telemetry:
         self.queue_s = self._histogram("queue_wait", "Wait before prefill", LONG_S)
         self.prefill_s = self._histogram("prefill", "Prefill leg", LONG_S)
         self.pool_s = self._histogram("pool_wait", "Wait in the pool", LONG_S)
+        self.recent_pool_s = RecentValues(desk.clock)
+        self.recent_ttft_s = RecentValues(desk.clock)
+        self.recent_tpot_s = RecentValues(desk.clock)
         self.tick_s = self._histogram("tick", "One tick of the router", TICK_S)
 
     def exposition(self) -> bytes:
