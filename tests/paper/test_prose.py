@@ -21,7 +21,7 @@ def test_a_digit_in_prose_is_found_on_its_line(before: str, number: int, after: 
 @given(WORDS, st.integers(0, 9999), WORDS)
 @pytest.mark.parametrize(
     "island",
-    ["${}$", "`{}`", '#num("a{}")', "#v({}pt)", "#image(width: {}%)", "// {}\n", "@fig-{}", "<t{}>"],
+    ["${}$", "`{}`", '#num("a{}")', "#v({}pt)", "#f(width: {}%)", "// {}\n", "@fig-{}", "<t{}>"],
 )
 def test_digits_in_code_math_and_references_are_not_prose(
     island: str, before: str, number: int, after: str
