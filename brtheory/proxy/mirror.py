@@ -12,6 +12,7 @@ import numpy as np
 
 from brtheory.core.cluster import IntArray, as_int_array
 from brtheory.core.requests import Request
+from brtheory.core.unequal import Paces
 from brtheory.errors import BrtheoryError, InputError
 
 
@@ -115,6 +116,7 @@ class MirrorView:
     active: IntArray
     queued: IntArray
     queued_tokens: IntArray
+    paces: Paces | None = None
 
 
 class LoadMirror:
