@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help study test nightly lint newcomer results clean
+.PHONY: help study test nightly lint newcomer results notebooks paper docs demo clean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +14,9 @@ help:
 	@echo 'make lint    set up, run lint, types and architecture contracts'
 	@echo 'make nightly   set up, compare ticks on 100,000 states a router, run every proof layer'
 	@echo 'make newcomer  set up, run the commands of the README as written'
+	@echo 'make notebooks  execute the notebooks'
+	@echo 'make paper   typeset the paper from the result files: results/paper/paper.pdf'
+	@echo 'make docs    build the documentation site: results/docs/index.html'
 	@echo 'make results   set up, run the study of the README and put its numbers into the documents'
 	@echo 'make clean   remove the virtual environment, caches and results'
 
@@ -36,7 +39,7 @@ test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not newcomer'
 
 nightly: $(VENV)/.dev
-	@BRTHEORY_TICK_STATES=100000 $(BIN)/python -m pytest -n 2 tests/properties/test_tick_backends.py
+	@BRTHEORY_NIGHTLY=1 HYPOTHESIS_PROFILE=nightly BRTHEORY_TICK_STATES=100000 $(BIN)/python -m pytest -n 2 tests/properties/test_tick_backends.py
 	@$(BIN)/brtheory prove
 
 lint: $(VENV)/.dev
@@ -51,6 +54,16 @@ newcomer: $(VENV)/.dev
 results: $(VENV)/.base
 	@$(BIN)/brtheory study --out results/study --seeds 5
 	@$(BIN)/python docs/publish.py results/study/results.json
+
+notebooks: $(VENV)/.dev
+	@$(BIN)/python -m notebooks.build
+
+paper: $(VENV)/.dev
+	@$(BIN)/python -m paper.build
+
+docs: $(VENV)/.dev
+	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@echo results/docs/index.html
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results report

@@ -3,7 +3,7 @@
 The claim: with the given admission steps every assignment has sum_peak >= ``bound``. Disjoint
 windows prove it, each by the step bound or by a tree that tries every replica for one request after
 the other, up to renaming replicas (a child per label in use, and one new label). At a leaf, integer
-multipliers y[g][j] >= 0 that sum to D over the replicas on every segment j give
+multipliers `y[g][j]` >= 0 that sum to D over the replicas on every segment j give
 
     D * sum_k M(k) >= sum_k sum_g y_g(k) L_g(k) >= sum_i <y_g(i), w_i> + sum_free min_g <y_g, w_i>.
 """
