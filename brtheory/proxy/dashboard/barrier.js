@@ -1,6 +1,8 @@
 // The loads of the replicas as bars, the peak across them, and what lies between: the barrier.
 
 const DENSE = 24;
+const FINE = [1, 1.2, 1.4, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10];
+const NARROW_PX = 76;
 const SPEAK_MS = 5000;
 
 class Barrier {
@@ -19,10 +21,11 @@ class Barrier {
     this.arrange(replicas);
     if (!replicas.length) return;
     const peak = Math.max(0, ...replicas.filter((one) => one.live).map((one) => one.tokens));
-    const wanted = roundUp(Math.max(1, 1.02 * Math.max(...replicas.map((one) => one.tokens))));
+    const wanted = roundUp(Math.max(1, 1.02 * Math.max(...replicas.map((one) => one.tokens))), FINE);
     // Grows at once, shrinks only where much room is left, so that bars do not jump.
-    if (wanted > this.scale || wanted < this.scale / 2) this.scale = wanted;
-    for (const one of replicas) this.draw(one, peak);
+    if (wanted > this.scale || wanted < 0.7 * this.scale) this.scale = wanted;
+    const narrow = this.host.clientWidth / replicas.length < NARROW_PX;
+    for (const one of replicas) this.draw(one, peak, narrow ? this.common : 0);
     const bars = this.host.getBoundingClientRect(), track = this.bars.values().next().value.track.getBoundingClientRect();
     this.line.style.bottom = `${bars.bottom - track.bottom + track.height * peak / this.scale}px`;
     this.line.hidden = peak === 0;
@@ -34,6 +37,7 @@ class Barrier {
     const names = replicas.map((one) => one.name);
     if (names.length === this.bars.size && names.every((name) => this.bars.has(name))) return;
     this.bars.clear();
+    this.common = commonBeginning(names);
     for (const name of names) this.bars.set(name, this.bar(name));
     this.host.classList.toggle("dense", names.length > DENSE);
     const shown = [...this.bars.values()].map((bar) => bar.root);
@@ -42,17 +46,18 @@ class Barrier {
 
   bar(name) {
     const root = element("div", "bar"), track = element("div", "track");
-    const bar = { root, track, fill: element("div", "fill"), gap: element("div", "gap"), load: element("div", "load"), slots: element("div", "slots") };
+    const bar = { root, track, fill: element("div", "fill"), gap: element("div", "gap"), load: element("div", "load"), name: element("div", "name"), slots: element("div", "slots") };
     track.append(bar.fill, bar.gap, bar.load);
-    root.append(track, element("div", "name", name), bar.slots);
+    root.append(track, bar.name, bar.slots);
     root.title = name;
     return bar;
   }
 
-  draw(one, peak) {
+  draw(one, peak, skipped) {
     const bar = this.bars.get(one.name), share = (tokens) => `${100 * tokens / this.scale}%`;
     const state = stateOf(one);
     bar.root.dataset.state = state;
+    bar.name.textContent = one.name.slice(skipped);
     bar.fill.style.height = share(one.tokens);
     bar.gap.style.bottom = share(one.tokens);
     bar.gap.style.height = share(one.live ? Math.max(0, peak - one.tokens) : 0);
@@ -70,6 +75,13 @@ class Barrier {
       (fullest && peak ? `Fullest: ${fullest.name} with ${whole(peak)} KV tokens. ` : "Nothing is decoded. ") +
       (idle === null ? "" : `${percent(idle)} of the load-dependent step is waited at the barrier.`));
   }
+}
+
+// How many characters all names begin with, up to a dash or the like; what follows tells them apart.
+function commonBeginning(names) {
+  let length = 0;
+  while (names.length > 1 && length < names[0].length && names.every((name) => name[length] === names[0][length])) length += 1;
+  return names[0] === undefined ? 0 : names[0].slice(0, length).search(/[^-.:_/]*$/);
 }
 
 function stateOf(worker) {

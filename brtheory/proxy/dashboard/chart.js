@@ -4,6 +4,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const SPAN_S = 180;
+const SHORTEST_S = 45;
 const number = new Intl.NumberFormat("en");
 const byId = (id) => document.getElementById(id);
 
@@ -30,22 +31,23 @@ function seconds(value) {
   return value < 99.5 ? value.toPrecision(3) + " s" : Math.round(value) + " s";
 }
 
-// The least of 1, 2, 5 times a power of ten that is not below a value.
-function roundUp(value) {
+// The least of some steps times a power of ten that is not below a value.
+function roundUp(value, steps = [1, 2, 4, 6, 10]) {
   const power = 10 ** Math.floor(Math.log10(value));
-  for (const step of [1, 2, 2.5, 5, 10]) if (step * power >= value) return step * power;
+  for (const step of steps) if (step * power >= value) return step * power;
   return 10 * power;
 }
 
 // One quantity, or two, over the last three minutes; phases of routers are bands behind it.
 class Chart {
-  constructor(host, readout, { title, series, format, least }) {
-    Object.assign(this, { host, readout, title, series, format, least });
+  constructor(host, readout, { title, series, format, least, axis = format }) {
+    Object.assign(this, { host, readout, title, series, format, least, axis });
     this.cursor = null;
     this.points = [];
     this.phases = [];
     host.tabIndex = 0;
     host.setAttribute("role", "img");
+    host.setAttribute("aria-label", title);
     this.svg = shape("svg", { "aria-hidden": "true" });
     host.append(this.svg);
     new ResizeObserver(() => this.draw()).observe(host);
@@ -64,7 +66,7 @@ class Chart {
   point(event) {
     const box = this.host.getBoundingClientRect();
     const share = (event.clientX - box.left - this.left) / (box.width - this.left);
-    this.move(this.end - SPAN_S * (1 - Math.min(1, Math.max(0, share))));
+    this.move(this.end - this.span * (1 - Math.min(1, Math.max(0, share))));
   }
 
   step(event) {
@@ -102,17 +104,19 @@ class Chart {
     if (!width || !height) return;
     const last = this.points[this.points.length - 1];
     this.end = last ? last.time_s : 0;
-    const start = this.end - SPAN_S;
+    const known = last ? this.end - this.points[0].time_s : 0;
+    this.span = Math.min(SPAN_S, Math.max(SHORTEST_S, known));
+    const start = this.end - this.span;
     let highest = this.least;
     for (const point of this.points) for (const { key } of this.series) highest = Math.max(highest, point[key] || 0);
     const top = roundUp(highest);
     this.left = 46;
     const bottom = height - 18, ceiling = 16;
-    const x = (time) => this.left + (width - this.left) * (time - start) / SPAN_S;
+    const x = (time) => this.left + (width - this.left) * (time - start) / this.span;
     const y = (value) => bottom - (bottom - ceiling) * value / top;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const parts = [...this.bands(x, start, bottom), ...this.grid(y, top, width)];
-    parts.push(shape("text", { x: this.left, y: height - 3 }, "3 min ago"));
+    parts.push(shape("text", { x: this.left, y: height - 3 }, `${Math.round(this.span)} s ago`));
     parts.push(shape("text", { x: width, y: height - 3, "text-anchor": "end" }, "now"));
     for (const one of this.series) parts.push(this.curve(one, x, y, start));
     if (this.cursor !== null && this.chosen()) {
@@ -143,7 +147,7 @@ class Chart {
     for (const share of [0, 0.5, 1]) {
       const at = y(top * share);
       parts.push(shape("line", { class: "grid", x1: this.left, x2: width, y1: at, y2: at }));
-      parts.push(shape("text", { x: this.left - 6, y: at + 4, "text-anchor": "end" }, this.format(top * share)));
+      parts.push(shape("text", { x: this.left - 6, y: at + 4, "text-anchor": "end" }, this.axis(top * share)));
     }
     return parts;
   }

@@ -4,6 +4,7 @@ const STORE = "brtheory.admin-key";
 const SILENT_MS = 10000;
 const MOST_POINTS = 720;
 const HIDDEN_MS = 60000;
+const CHARTS_MS = 450;
 const TABLES_MS = 900;
 
 const remembered = {
@@ -14,12 +15,12 @@ const remembered = {
 };
 
 let key = keyFromAddress() || remembered.get("sessionStorage", STORE);
-let points = [], phases = [], newest = null, drawing = false, tabled = 0;
+let points = [], phases = [], newest = null, drawing = false, charted = 0, tabled = 0;
 
 const barrier = new Barrier(byId("bars"));
 const routers = new RouterForm(ask);
 const charts = [
-  chart("idle", { title: "Barrier idle", series: [{ key: "barrier_idle_ratio", style: "s-idle" }], format: percent, least: 0.05 }),
+  chart("idle", { title: "Barrier idle", series: [{ key: "barrier_idle_ratio", style: "s-idle" }], format: percent, axis: wholePercent, least: 0.05 }),
   chart("imbalance", { title: "Imbalance in tokens", series: [{ key: "imbalance_tokens", style: "s-idle" }], format: compactOrDash, least: 100 }),
   chart("rate", { title: "Tokens a second", series: [{ key: "tokens_per_s", style: "s-work" }], format: compactOrDash, least: 10 }),
   chart("waiting", {
@@ -30,6 +31,7 @@ const charts = [
 ];
 
 function chart(name, options) { return new Chart(byId(`c-${name}`), byId(`r-${name}`), options); }
+function wholePercent(share) { return `${+(100 * share).toFixed(1)} %`; }
 function compactOrDash(value) { return value === null ? "–" : compact(value); }
 
 // A key after # is never sent to a server; it is taken out of the address at once.
@@ -138,8 +140,13 @@ function draw() {
   routers.running(now.router);
   drawTiles(now);
   barrier.show(now);
-  for (const one of charts) one.show(points, phases);
+  if (Date.now() - charted > CHARTS_MS) drawCharts();
   if (Date.now() - tabled > TABLES_MS) drawTables(now);
+}
+
+function drawCharts() {
+  charted = Date.now();
+  for (const one of charts) one.show(points, phases);
 }
 
 function drawTables(now) {

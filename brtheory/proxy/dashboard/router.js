@@ -4,7 +4,7 @@ class RouterForm {
   constructor(ask) {
     this.ask = ask;
     this.catalogue = new Map();
-    byId("router-name").addEventListener("change", () => this.choose());
+    byId("router-name").addEventListener("change", () => { this.touched = true; this.choose(); });
     byId("router-form").addEventListener("submit", (event) => this.submit(event));
   }
 
@@ -28,13 +28,11 @@ class RouterForm {
     if (this.touched || !this.catalogue.has(name) || byId("router-name").value === name) return;
     byId("router-name").value = name;
     this.choose();
-    this.touched = false;
   }
 
   choose() {
     const chosen = this.catalogue.get(byId("router-name").value);
     if (!chosen) return;
-    this.touched = true;
     byId("router-summary").textContent = chosen.summary;
     const fields = Object.entries(chosen.params.properties || {}).map(([name, rule]) => this.field(name, rule));
     if (chosen.needs_predictor) fields.push(this.field("predictor", { enum: ["survival", "exact-match"], default: "survival" }));

@@ -63,11 +63,12 @@ class Dashboard:
             )
             try:
                 await response.prepare(request)
-                await response.write(self.feed.beginning())
+                await self._send(response, self.feed.beginning())
                 await self._follow(request, response)
-            except ConnectionError:
-                # The watcher has gone; nothing is left to tell.
-                return response
+            except (ConnectionError, TimeoutError):
+                # The watcher has gone or takes nothing; nothing is left to tell.
+                if request.transport is not None:
+                    request.transport.abort()
         return response
 
     async def _follow(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -80,10 +81,14 @@ class Dashboard:
                 return
             if transport.get_write_buffer_size() == 0:
                 taken_s = loop.time()
-                await response.write(self.feed.latest)
+                await self._send(response, self.feed.latest)
             elif loop.time() - taken_s > self._stall_s:
-                transport.abort()
-                return
+                raise TimeoutError
+
+    async def _send(self, response: web.StreamResponse, data: bytes) -> None:
+        """Hand an event over; only one larger than what is buffered has to wait for room."""
+        async with asyncio.timeout(self._stall_s):
+            await response.write(data)
 
     async def _sampling(self, app: web.Application) -> AsyncIterator[None]:
         del app

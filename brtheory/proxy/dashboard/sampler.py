@@ -1,7 +1,7 @@
 """Samples of the books, and the documents the page is drawn from.
 
 A sample reads a few numbers of each replica; nothing is kept of requests. What is remembered is
-bounded: ``HISTORY`` points, ``PHASES`` phases, the counts of the last second.
+bounded: ``HISTORY`` points, ``PHASES`` phases, the counts of the last seconds.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ SCHEMA = "brtheory.dashboard/1"
 HISTORY = 720
 """Points kept: three minutes at four samples a second."""
 PHASES = 12
-RATE_S = 1.0
+RATE_S = 2.0
 """Time over which token rates are measured."""
 
 
@@ -152,7 +152,7 @@ class Sampler:
         return _Counts(self._desk.clock(), {name: b.decoded for name, b in replicas.items()})
 
     def _rates(self) -> dict[str, float]:
-        """Tokens per second of each replica over the last second."""
+        """Tokens per second of each replica over the last ``RATE_S`` seconds."""
         first, last = self._counts[0], self._counts[-1]
         passed_s = last.time_s - first.time_s
         if passed_s <= 0:
