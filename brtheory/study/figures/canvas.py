@@ -92,8 +92,8 @@ class Drawing:
         return f'{head}>{ground}<g font-family="{font}">{rest}</g></svg>\n'
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
-        return self.standalone()
+        """What a notebook shows, not wider than its text."""
+        return self.standalone().replace("<svg ", '<svg style="max-width:38em" ', 1)
 
 
 @contextmanager
