@@ -16,6 +16,7 @@ from brtheory.prediction.evaluation_document import PredictEvaluateDocument
 from brtheory.routers.tick_document import TickAnswerDocument, TickDocument
 from brtheory.simulation.benchmark.document import BenchDocument
 from brtheory.simulation.metrics import RunMetricsDocument
+from brtheory.study.grid.document import GridDocument
 from brtheory.study.results import StudyDocument
 from brtheory.traces.describe import DescriptionDocument
 
@@ -28,6 +29,7 @@ CONTRACTS: dict[str, type[BaseModel]] = {
     "simulate": RunMetricsDocument,
     "trace-describe": DescriptionDocument,
     "study": StudyDocument,
+    "grid-study": GridDocument,
     "bench": BenchDocument,
     "predict-evaluate": PredictEvaluateDocument,
 }

@@ -1,8 +1,5 @@
 """``brtheory study``: routers side by side on a trace or a workload, and a page about it."""
 
-import shlex
-import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,16 +7,17 @@ import typer
 
 from brtheory.cli.options import Json
 from brtheory.cli.progress import progress_bar
+from brtheory.cli.study_grids import add_grid_studies
+from brtheory.cli.study_options import Jobs, Scheduler, invocation, refuse_options_before
 from brtheory.cli.study_view import show_study
 from brtheory.cli.trace_input import parse_columns, reading_bar, refuse_reading_options
 from brtheory.errors import InputError
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import DEFAULT_A0, DEFAULT_B0, ClusterShape, StepTime
 from brtheory.study.campaign import Campaign, StudyConfig
-from brtheory.study.choices import default_routers
-from brtheory.study.study import Invocation, run_study
+from brtheory.study.choices import ORACLE, default_routers
+from brtheory.study.study import run_study
 from brtheory.study.supply import Supply, TraceSupply, WorkloadSupply
-from brtheory.study.workers import available_cores
 from brtheory.traces.read import read_trace
 from brtheory.traces.workloads import find_workload
 
@@ -158,15 +156,16 @@ def study(
             show_default=False,
         ),
     ] = None,
-    jobs: Annotated[
-        int | None,
+    predictor: Annotated[
+        str,
         typer.Option(
-            min=1,
-            help="Processes; default all cores. Results do not depend on it.",
+            help="Show BR-H with this predictor as well as with the oracle: survival, exact-match, "
+            "learned or learned:MODEL.npz (see `brtheory predict train`).",
             rich_help_panel="Study",
-            show_default=False,
         ),
-    ] = None,
+    ] = ORACLE,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
     """Compare routers side by side: what decode loses at the step barrier, and who gets it back.
@@ -186,6 +185,7 @@ def study(
     `brtheory study --trace requests.csv --arrivals open:rho=0.8 --out results/light-load`
     """
     if context.invoked_subcommand is not None:
+        refuse_options_before(context)
         return
     supply, wanted = _supply(
         trace, workload, requests, slots=replicas * slots, on_error=on_error, start=start, end=end,
@@ -199,20 +199,21 @@ def study(
         seeds=seeds,
         requests=wanted,
         scaling=_numbers(scaling),
-    )
-    invocation = Invocation(
-        command=shlex.join(["brtheory", *sys.argv[1:]]),
-        started=datetime.now(UTC),
-        workers=jobs or available_cores(),
+        predictor=predictor,
     )
     campaign = Campaign(config, supply)
     folder = out or Path("results") / (trace.name if trace else workload or "study")
     with progress_bar("studying", total=campaign.planned()) as advance:
-        document = run_study(campaign, folder, invocation=invocation, on_done=advance)
+        document = run_study(
+            campaign, folder, invocation=invocation(jobs, scheduler), on_done=advance
+        )
     if as_json:
         typer.echo(document.model_dump_json(by_alias=True))
     else:
         show_study(document, folder)
+
+
+add_grid_studies(app)
 
 
 def _supply(

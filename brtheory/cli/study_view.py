@@ -1,7 +1,7 @@
 """How a study looks in a terminal: the comparison, in as many tables as its width asks for."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -9,7 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from brtheory.study.comparison_table import COLUMNS, TableCell, TableRow, table_rows
+from brtheory.cli.wide_table import TextTable, fitting_tables
+from brtheory.study.comparison_table import COLUMNS, TableCell, table_rows
 from brtheory.study.report import PAGE, SCOPE_TITLES
 from brtheory.study.results import StudyDocument
 
@@ -37,31 +38,8 @@ def show_study(document: StudyDocument, out: Path) -> None:
 def comparison_tables(document: StudyDocument, console: Console) -> Iterator[Table]:
     """One table, or where that is wider than the console several, each as wide as fits."""
     rows = table_rows(document)
-    start = 0
-    while start < len(COLUMNS):
-        end = len(COLUMNS)
-        while end > start + 1 and not _fits(_table(rows, range(start, end)), console):
-            end -= 1
-        yield _table(rows, range(start, end))
-        start = end
-
-
-def _fits(table: Table, console: Console) -> bool:
-    # Asked of a console without bounds, because measuring is clamped to the width at hand.
-    unbounded = console.options.update(max_width=10_000)
-    return console.measure(table, options=unbounded).maximum <= console.width
-
-
-def _table(rows: Sequence[TableRow], columns: Sequence[int]) -> Table:
-    table = Table(show_edge=False)
-    table.add_column("router", no_wrap=True)
-    for column in columns:
-        # Two words on two lines: a heading should not be wider than its numbers.
-        title = "\n".join(COLUMNS[column].title.rsplit(" ", 1))
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(Text(row.title), *(_cell_text(row.cells[column]) for column in columns))
-    return table
+    lines = [(row.title, [_cell_text(cell) for cell in row.cells]) for row in rows]
+    return fitting_tables(TextTable("router", [column.title for column in COLUMNS], lines), console)
 
 
 def _cell_text(cell: TableCell) -> Text:

@@ -15,9 +15,9 @@ from brtheory.simulation.run import RunConfig
 from brtheory.simulation.spec import ArrivalSpec
 from brtheory.simulation.workload import ClusterShape, Lengths, StepTime
 from brtheory.study.cells import Job, make_job
-from brtheory.study.choices import Choice, resolve_choices
+from brtheory.study.choices import ORACLE, Choice, resolve_choices, with_predictor
 from brtheory.study.execution import Execution
-from brtheory.study.supply import Supply, trace_digest
+from brtheory.study.supply import Supply, Taken
 from brtheory.study.tasks import LoadsTask, Result, RunTask, StationaryTask, Task
 from brtheory.traces.schema import Trace
 
@@ -48,6 +48,8 @@ class StudyConfig:
         Requests a run plays, >= 1.
     scaling
         Numbers of replicas of the growth with G; empty to leave it out.
+    predictor
+        Routers that predict are run with this one as well as with the oracle.
     """
 
     shape: ClusterShape
@@ -57,6 +59,7 @@ class StudyConfig:
     seeds: int
     requests: int
     scaling: tuple[int, ...]
+    predictor: str = ORACLE
 
     def __post_init__(self) -> None:
         for name in ("seeds", "requests"):
@@ -122,7 +125,7 @@ class Campaign:
     def __init__(self, config: StudyConfig, supply: Supply) -> None:
         self.config = config
         self.supply = supply
-        self._traces: dict[tuple[int, int], tuple[Trace, str]] = {}
+        self._taken = Taken()
         self.choices = self._resolve()
         trace = self.trace(0)
         Lengths(trace.prompt_tokens, trace.output_tokens).check_fits(config.shape)
@@ -178,9 +181,10 @@ class Campaign:
 
     def _resolve(self) -> tuple[Choice, ...]:
         mean_output = float(self.trace(0).output_tokens.mean())
-        return resolve_choices(
+        choices = resolve_choices(
             self.config.routers, mean_output_tokens=mean_output, slots=self.config.shape.slots
         )
+        return with_predictor(choices, self.config.predictor)
 
     def _run_plans(self) -> list[RunCell]:
         plans = self._plans("routers", self.choices, self.config.shape)
@@ -206,6 +210,7 @@ class Campaign:
             router=choice.spec.name,
             shape=shape,
             params=choice.params,
+            predictor=choice.predictor,
             arrivals=arrivals,
             step_time=self.config.step_time,
             seed=seed,
@@ -227,11 +232,7 @@ class Campaign:
         return make_job(task, trace, digest=digest)
 
     def _supplied(self, requests: int, seed: int) -> tuple[Trace, str]:
-        key = (requests, seed)
-        if key not in self._traces:
-            trace = self.supply.take(requests, seed=seed)
-            self._traces[key] = trace, trace_digest(trace)
-        return self._traces[key]
+        return self._taken.take(self.supply, requests=requests, seed=seed)
 
 
 def _point(replicas: int, result: Result) -> StationaryPoint:

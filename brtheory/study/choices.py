@@ -1,20 +1,23 @@
 """Which routers a study compares, as users write them: ``jsq``, ``brh:horizon=7``.
 
 ``horizon=auto`` is the time between completions on a replica, about mean output / slots steps: the
-horizon model-and-routers.md section 3 (c) asks for. JSQ is in every study, because ratios are
-quoted against it.
+horizon model-and-routers.md section 3 (c) asks for. ``predictor=survival`` beside the parameters of
+a router that predicts gives it that predictor; without it, it is told the truth (oracle). JSQ is in
+every study, because ratios are quoted against it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from brtheory.errors import InputError
 from brtheory.prediction.auto_horizon import horizon_for_gap
+from brtheory.prediction.registry import ONLINE_PREDICTORS
 from brtheory.routers.params import LONGEST_HORIZON, params_from_text
 from brtheory.routers.registry import RouterSpec, find_router, router_specs
 
 BASELINE = "jsq"
 AUTO = "auto"
+ORACLE = "oracle"
 DEFAULT_ROUTERS = (
     "random",
     "round-robin",
@@ -59,6 +62,8 @@ class Choice:
         Validated parameters.
     automatic
         Whether the horizon was computed from the trace.
+    predictor
+        Name of the predictor of a router that needs one.
     """
 
     label: str
@@ -66,6 +71,12 @@ class Choice:
     spec: RouterSpec
     params: object
     automatic: bool = False
+    predictor: str = ORACLE
+
+    @property
+    def oracle(self) -> bool:
+        """Whether it is told true output lengths."""
+        return self.spec.needs_predictor and self.predictor == ORACLE
 
 
 def default_routers() -> tuple[str, ...]:
@@ -101,6 +112,35 @@ def resolve_choices(
     return tuple(first.values())
 
 
+def with_predictor(choices: Sequence[Choice], predictor: str) -> tuple[Choice, ...]:
+    """The choices, each that predicts followed by itself with another predictor.
+
+    Raises
+    ------
+    InputError
+        If the predictor is unknown.
+    """
+    check_predictor(predictor)
+    pairs = [
+        (choice, _predicted(choice, predictor)) if choice.oracle else (choice,)
+        for choice in choices
+    ]
+    return tuple({c.label: c for pair in pairs for c in pair}.values())
+
+
+def check_predictor(name: str) -> None:
+    """Refuse a predictor that does not exist; files of models are looked at when they are read.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if name != ORACLE and name.partition(":")[0] not in ONLINE_PREDICTORS:
+        names = ", ".join((ORACLE, *ONLINE_PREDICTORS))
+        raise InputError("--predictor", f"one of {names}, learned:FILE", repr(name))
+
+
 def near_horizon(mean_output_tokens: float, *, slots: int) -> int:
     """H nearest the steps between two completions on a replica whose slots are full.
 
@@ -114,12 +154,29 @@ def _resolve(text: str, *, horizon: int) -> Choice:
     name, *pairs = (part.strip() for part in text.split(":"))
     spec = find_router(name)
     given = _pairs(pairs, text)
+    predictor = given.pop("predictor", ORACLE)
+    check_predictor(predictor)
+    if predictor != ORACLE and not spec.needs_predictor:
+        raise InputError(f"--routers {name}", "no predictor: it predicts nothing", predictor)
     automatic = given.get("horizon") == AUTO
     if automatic:
         given["horizon"] = str(horizon)
     params: object = params_from_text(spec.params, given, where=f"--routers {name}")
     label = ":".join([name, *(f"{key}={value}" for key, value in given.items())])
-    return Choice(label, _title(spec, params, given), spec, params, automatic)
+    choice = Choice(label, _title(spec, params, given), spec, params, automatic)
+    return _predicted(choice, predictor)
+
+
+def _predicted(choice: Choice, predictor: str) -> Choice:
+    """A choice that so far is told the truth, with a predictor instead."""
+    if predictor == ORACLE:
+        return choice
+    return replace(
+        choice,
+        label=f"{choice.label}:predictor={predictor}",
+        title=choice.title.replace(f"({ORACLE}", f"({predictor}"),
+        predictor=predictor,
+    )
 
 
 def _pairs(pairs: Sequence[str], text: str) -> dict[str, str]:
@@ -136,7 +193,7 @@ def _pairs(pairs: Sequence[str], text: str) -> dict[str, str]:
 
 
 def _title(spec: RouterSpec, params: object, given: Mapping[str, str]) -> str:
-    notes = ["oracle"] if spec.needs_predictor else []
+    notes = [ORACLE] if spec.needs_predictor else []
     names = {field.name for field in fields(spec.params)}
     if "horizon" in names:
         notes.append(f"H = {getattr(params, 'horizon', None)}")

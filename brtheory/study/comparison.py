@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from brtheory.analysis.statistics import Interval, Measured, mean_with_interval, ratio_of_means
+from brtheory.simulation.run import RunConfig
 from brtheory.simulation.workload import StepTime
 from brtheory.study.campaign import RunCell
 from brtheory.study.choices import BASELINE
@@ -32,19 +33,23 @@ def summarise_rows(rows: Sequence[Row]) -> list[Summary]:
     return [_summary(groups[key], groups.get(_baseline(key))) for key in order]
 
 
-def _row(cell: RunCell, scope: Scope) -> Row:
-    metrics = _metrics_of(cell.metrics, scope)
-    shape = cell.config.shape
+def scope_metrics(summary: Result, scope: Scope, *, config: RunConfig) -> dict[str, Number]:
+    """Metrics of a run over one scope, the derived ones included; empty where the scope is."""
+    metrics = _metrics_of(summary, scope)
     if metrics:
-        metrics |= _derived(metrics, replicas=shape.replicas, step_time=cell.config.step_time)
+        metrics |= _derived(metrics, replicas=config.shape.replicas, step_time=config.step_time)
+    return metrics
+
+
+def _row(cell: RunCell, scope: Scope) -> Row:
     return Row(
         section="routers" if cell.section == "routers" else "scaling",
         label=cell.choice.label,
         seed=cell.config.seed,
-        replicas=shape.replicas,
+        replicas=cell.config.shape.replicas,
         requests_offered=cell.requests,
         scope=scope,
-        metrics=metrics,
+        metrics=scope_metrics(cell.metrics, scope, config=cell.config),
     )
 
 

@@ -26,6 +26,7 @@ def find(document: StudyDocument) -> list[Finding]:
         _best,
         _best_unpredicted,
         _horizon,
+        _deployed,
         _pool,
         _least_tokens,
         _starvation,
@@ -35,15 +36,20 @@ def find(document: StudyDocument) -> list[Finding]:
     return [finding for look in looks if (finding := look(document)) is not None]
 
 
-def best_router(document: StudyDocument, *, oracle: bool) -> RouterFacts | None:
-    """The router with the least mean imbalance, among all or among those without an oracle."""
-    allowed = [facts for facts in document.routers if oracle or not facts.oracle]
+def best_router(document: StudyDocument, *, predicted: bool) -> RouterFacts | None:
+    """The router with the least mean imbalance, among all or among those that predict nothing."""
+    allowed = [facts for facts in document.routers if predicted or not predicts(facts)]
     known = [
         (estimate.mean, facts)
         for facts in allowed
         if (estimate := document.estimate(facts.label, IMBALANCE)) is not None
     ]
     return min(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def predicts(facts: RouterFacts) -> bool:
+    """Whether a router is told anything about output lengths, true or estimated."""
+    return facts.oracle or facts.predictor is not None
 
 
 def compare(document: StudyDocument, label: str, *, against: str, metric: str) -> Measured | None:
@@ -73,14 +79,14 @@ def _recovered(document: StudyDocument) -> Finding | None:
 
 
 def _best(document: StudyDocument) -> Finding | None:
-    facts = best_router(document, oracle=True)
+    facts = best_router(document, predicted=True)
     if facts is None or facts.label in (BASELINE, "br0"):
         return None
     return _gain(document, facts, kind="best")
 
 
 def _best_unpredicted(document: StudyDocument) -> Finding | None:
-    overall, facts = best_router(document, oracle=True), best_router(document, oracle=False)
+    overall, facts = best_router(document, predicted=True), best_router(document, predicted=False)
     if facts is None or facts == overall or facts.label in (BASELINE, "br0"):
         return None
     return _gain(document, facts, kind="best-unpredicted")
@@ -148,6 +154,28 @@ def _near_text(document: StudyDocument, near: RouterFacts | None) -> str:
     return (
         f" With H near that time, {near.title} is {word} than BR-0: {_measured_text(better)} "
         f"times its imbalance{_sureness(better)}."
+    )
+
+
+def _deployed(document: StudyDocument) -> Finding | None:
+    """What a predictor that can be deployed reaches of what the oracle does."""
+    parts = []
+    for facts in document.routers:
+        if facts.predictor is None or facts.oracle:
+            continue
+        truth = facts.label.removesuffix(f":predictor={facts.predictor}")
+        worse = compare(document, facts.label, against=truth, metric=IMBALANCE)
+        if worse is not None:
+            told = document.router(truth)
+            than = told.title if told else truth
+            parts.append(
+                f"{facts.title} has {_measured_text(worse)} times the imbalance of {than}"
+                f"{_sureness(worse)}"
+            )
+    if not parts:
+        return None
+    return Finding(
+        kind="deployed", text=f"With a predictor that can be deployed, {'; '.join(parts)}."
     )
 
 

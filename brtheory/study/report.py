@@ -58,6 +58,27 @@ def write_report(document: StudyDocument, curves: Sequence[LoadCurves], *, folde
 
 def report_html(document: StudyDocument, curves: Sequence[LoadCurves]) -> str:
     """The page as text."""
+    weak = [finding for finding in document.findings if finding.kind in WEAKNESSES]
+    return (
+        page_environment()
+        .get_template("report.html.j2")
+        .render(
+            document=document,
+            cards=_cards(document),
+            said=[finding for finding in document.findings if finding not in weak],
+            weak=weak,
+            scope=SCOPE_TITLES[document.main_scope],
+            columns=COLUMNS,
+            table=table_rows(document),
+            drawings=_drawings(document, curves),
+            metrics=[_metric_table(document, scope) for scope in SCOPES],
+            wording=wording,
+        )
+    )
+
+
+def page_environment() -> Environment:
+    """Templates of all pages; a name that is missing is an error."""
     environment = Environment(
         loader=PackageLoader("brtheory.study"),
         autoescape=True,
@@ -66,19 +87,7 @@ def report_html(document: StudyDocument, curves: Sequence[LoadCurves]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["unbroken"] = _unbroken
-    weak = [finding for finding in document.findings if finding.kind in WEAKNESSES]
-    return environment.get_template("report.html.j2").render(
-        document=document,
-        cards=_cards(document),
-        said=[finding for finding in document.findings if finding not in weak],
-        weak=weak,
-        scope=SCOPE_TITLES[document.main_scope],
-        columns=COLUMNS,
-        table=table_rows(document),
-        drawings=_drawings(document, curves),
-        metrics=[_metric_table(document, scope) for scope in SCOPES],
-        wording=wording,
-    )
+    return environment
 
 
 def _unbroken(text: str) -> str:
@@ -102,7 +111,7 @@ def _drawings(document: StudyDocument, curves: Sequence[LoadCurves]) -> list[Dra
 def _cards(document: StudyDocument) -> list[Card]:
     lost = document.estimate(BASELINE, "barrier_time_fraction")
     cards = [Card(wording.percent(lost.mean if lost else None), "of decode time lost under JSQ")]
-    best = best_router(document, oracle=False)
+    best = best_router(document, predicted=False)
     if best is not None and best.label != BASELINE:
         imbalance = document.estimate(best.label, "imbalance_mean_tokens")
         throughput = document.estimate(best.label, "throughput_tokens_per_s")

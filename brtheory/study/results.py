@@ -46,7 +46,9 @@ class Conditions(Contract):
     a0: float = Field(description="Seconds per token of the peak load.")
     b0: float = Field(description="Seconds per step.")
     seeds: list[int]
-    predictor: str = Field(description="What BR-H is told: oracle = true output lengths.")
+    predictor: str = Field(
+        description="Predictor beside the oracle, which is told true output lengths."
+    )
 
 
 class RouterFacts(Contract):
@@ -58,6 +60,9 @@ class RouterFacts(Contract):
     family: Literal["immediate", "pooled"]
     params: dict[str, Any]
     oracle: bool = Field(description="Whether it is told true output lengths: an upper bound.")
+    predictor: str | None = Field(
+        default=None, description="Where its knowledge of output lengths comes from; null: none."
+    )
     automatic_horizon: bool = Field(description="H = the time between completions on a replica.")
     outputs_within_horizon: float | None = Field(
         description="Share of requests whose output is at most H tokens; null without a horizon."
@@ -121,6 +126,9 @@ class Provenance(Contract):
     revision: Revision
     versions: dict[str, str]
     workers: int
+    scheduler: str | None = Field(
+        default=None, description="Where Dask ran the cells; null: processes of the study itself."
+    )
     wall_s: float = Field(description="Of this invocation.")
     cell_wall_s: float = Field(description="Summed over cells, cached ones as first measured.")
     cells_computed: int

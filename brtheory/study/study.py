@@ -2,19 +2,16 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from brtheory.study.campaign import Campaign, RunCell, StationaryPoint, StudyConfig
-from brtheory.study.cells import CellStore, exclusive
+from brtheory.study.cells import exclusive
 from brtheory.study.choices import BASELINE, Choice
 from brtheory.study.comparison import study_rows, summarise_rows
-from brtheory.study.execution import Execution
 from brtheory.study.findings import best_router, find
-from brtheory.study.provenance import package_root, revision, versions
+from brtheory.study.invocation import Invocation
 from brtheory.study.report import write_report
 from brtheory.study.results import (
     Conditions,
@@ -26,27 +23,6 @@ from brtheory.study.results import (
     write_results,
 )
 from brtheory.study.tasks import params_values
-
-PREDICTOR = "oracle"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """How a study was asked for; recorded as provenance.
-
-    Parameters
-    ----------
-    command
-        The command line, ready to paste.
-    started
-        The clock, in UTC.
-    workers
-        Processes, >= 1.
-    """
-
-    command: str
-    started: datetime
-    workers: int
 
 
 def run_study(
@@ -77,13 +53,12 @@ def run_study(
         If a run fails; finished cells are kept.
     """
     clock = time.perf_counter()
-    with exclusive(folder):
-        execution = Execution(CellStore(folder / "cells"), invocation.workers, on_done)
+    with exclusive(folder), invocation.execution(folder, on_done) as execution:
         cells, points = campaign.run(execution)
-        provenance = _provenance(invocation, execution, since=clock)
+        provenance = invocation.provenance(execution, since=clock)
         document = _document(campaign, cells, points, provenance=provenance)
         curves = campaign.loads(_shown(campaign, document), execution)
-        provenance = _provenance(invocation, execution, since=clock)
+        provenance = invocation.provenance(execution, since=clock)
         document = document.model_copy(update={"provenance": provenance})
         write_results(document, folder)
         write_report(document, curves, folder=folder)
@@ -95,7 +70,7 @@ def _shown(campaign: Campaign, document: StudyDocument) -> list[Choice]:
     others = document.model_copy(
         update={"routers": [r for r in document.routers if r.label != BASELINE]}
     )
-    best = best_router(others, oracle=True)
+    best = best_router(others, predicted=True)
     labels = [BASELINE] if best is None else [BASELINE, best.label]
     return [choice for label in labels for choice in campaign.choices if choice.label == label]
 
@@ -153,7 +128,7 @@ def _conditions(config: StudyConfig) -> Conditions:
         a0=config.step_time.a0,
         b0=config.step_time.b0,
         seeds=list(range(config.seeds)),
-        predictor=PREDICTOR,
+        predictor=config.predictor,
     )
 
 
@@ -166,21 +141,8 @@ def _router_facts(choice: Choice, campaign: Campaign) -> RouterFacts:
         router=choice.spec.name,
         family=choice.spec.family,
         params=params_values(choice.params),
-        oracle=choice.spec.needs_predictor,
+        oracle=choice.oracle,
+        predictor=choice.predictor if choice.spec.needs_predictor else None,
         automatic_horizon=choice.automatic,
         outputs_within_horizon=None if horizon is None else float(np.mean(outputs <= horizon)),
-    )
-
-
-def _provenance(invocation: Invocation, execution: Execution, *, since: float) -> Provenance:
-    return Provenance(
-        command=invocation.command,
-        started=invocation.started.isoformat(timespec="seconds"),
-        revision=revision(package_root()),
-        versions=versions(),
-        workers=invocation.workers,
-        wall_s=time.perf_counter() - since,
-        cell_wall_s=execution.cell_wall_s,
-        cells_computed=execution.computed,
-        cells_reused=execution.reused,
     )

@@ -4,12 +4,20 @@ A task's identity holds everything its result depends on besides the trace and t
 are plain JSON values, so that a computed one and one read back are equal.
 """
 
-from dataclasses import asdict, dataclass, is_dataclass, replace
+import hashlib
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from brtheory.analysis.stationary import WeightLaw, stationary_imbalance
+from brtheory.analysis.stationary import (
+    WeightLaw,
+    light_tail_excess,
+    load_sigma,
+    stationary_imbalance,
+)
+from brtheory.contracts import readable
 from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import Backend
 from brtheory.routers.registry import find_router
@@ -109,7 +117,10 @@ class LoadsTask:
 
 @dataclass(frozen=True)
 class StationaryTask:
-    """Mean of max - mean of G independent stationary loads, by Monte Carlo."""
+    """Mean of max - mean of G independent stationary loads, by Monte Carlo, in tokens.
+
+    Beside it the same as if loads were normal, sigma_L * E[max of G], by exact order statistics.
+    """
 
     replicas: int
     slots: int
@@ -136,14 +147,19 @@ class StationaryTask:
 
     def run(self, trace: Trace) -> Result:
         """Draw."""
+        law = WeightLaw.from_lengths(trace.prompt_tokens, trace.output_tokens)
         drawn = stationary_imbalance(
-            WeightLaw.from_lengths(trace.prompt_tokens, trace.output_tokens),
+            law,
             replicas=self.replicas,
             slots=self.slots,
             trials=self.trials,
             generator=np.random.default_rng(self.seed),
         )
-        return asdict(drawn.excess_tokens)
+        return {
+            **asdict(drawn.excess_tokens),
+            "normal_excess": light_tail_excess(law, replicas=self.replicas, slots=self.slots),
+            "load_sigma": load_sigma(law, slots=self.slots),
+        }
 
 
 class LoadSampler:
@@ -191,16 +207,13 @@ def settled(result: Result) -> Result:
 
 
 def config_values(config: RunConfig) -> dict[str, Any]:
-    """A run's configuration as JSON values."""
-    return {
-        "router": config.router,
+    """A run's configuration as JSON values: every field but the engine, which changes nothing."""
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    del values["backend"]
+    return {name: _plain(value) for name, value in values.items()} | {
         "params": params_values(config.params),
-        "predictor": config.predictor,
-        "shape": asdict(config.shape),
         "arrivals": str(config.arrivals),
-        "step_time": asdict(config.step_time),
-        "prefill": asdict(config.prefill),
-        "seed": config.seed,
+        **_model(config.predictor),
     }
 
 
@@ -209,6 +222,20 @@ def params_values(params: object) -> dict[str, Any]:
     if is_dataclass(params) and not isinstance(params, type):
         return asdict(params)
     return {}
+
+
+def _plain(value: object) -> object:
+    """Parts of a configuration are dataclasses of plain values, or plain values."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _model(predictor: str) -> dict[str, str]:
+    """Digest of the file of a trained model: its name does not say what is in it."""
+    _, colon, file = predictor.partition(":")
+    if not colon:
+        return {}
+    with readable(Path(file)):
+        return {"model_sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
 
 
 def _settled_value(name: str, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Bars per router with 95 % intervals: imbalance, idle share, change in throughput."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ class Bar:
 def imbalance_bars(document: StudyDocument) -> Drawing:
     """Mean imbalance in thousands of tokens."""
     bars = _bars(document, "imbalance_mean_tokens", lambda e: (e.mean, e.low, e.high), scale=1e-3)
-    return _drawing(
+    return bar_drawing(
         bars,
         name="imbalance",
         title="Load imbalance",
@@ -38,7 +38,7 @@ def imbalance_bars(document: StudyDocument) -> Drawing:
 def idle_bars(document: StudyDocument) -> Drawing:
     """Barrier idle fraction in percent."""
     bars = _bars(document, "barrier_idle_fraction", lambda e: (e.mean, e.low, e.high), scale=100)
-    return _drawing(
+    return bar_drawing(
         bars,
         name="idle",
         title="Idle at the barrier",
@@ -50,13 +50,24 @@ def idle_bars(document: StudyDocument) -> Drawing:
 def throughput_bars(document: StudyDocument) -> Drawing:
     """Change in throughput against JSQ in percent."""
     bars = _bars(document, "throughput_tokens_per_s", _change, scale=100, signed=True)
-    return _drawing(
+    return bar_drawing(
         [bar for bar in bars if bar.title != "JSQ"],
         name="throughput",
         title="Throughput against JSQ",
         axis="change in tokens per second, %",
         caption="Right of zero is better than JSQ. The gain depends on the step-time model.",
     )
+
+
+def bar_drawing(bars: Sequence[Bar], *, name: str, title: str, axis: str, caption: str) -> Drawing:
+    """Horizontal bars with intervals, one a router, the first on top."""
+    listed = "; ".join(f"{bar.title} {bar.text}" for bar in bars)
+    alt = f"Bar chart, {axis}: {listed or wording.NONE}."
+    with canvas.sheet(height=0.8 + 0.28 * max(len(bars), 1)) as (figure, (panel,)):
+        _draw(panel, bars)
+        panel.set_xlabel(axis)
+        svg = canvas.svg_text(figure, name=name, alt=alt)
+    return Drawing(name, title, caption, alt, svg)
 
 
 def router_colour(facts: RouterFacts) -> str:
@@ -103,17 +114,7 @@ def _text(value: float, *, signed: bool) -> str:
     return f"{rounded:{'+' if signed and rounded else ''}.1f}".replace("-", "−")
 
 
-def _drawing(bars: list[Bar], *, name: str, title: str, axis: str, caption: str) -> Drawing:
-    listed = "; ".join(f"{bar.title} {bar.text}" for bar in bars)
-    alt = f"Bar chart, {axis}: {listed or wording.NONE}."
-    with canvas.sheet(height=0.8 + 0.28 * max(len(bars), 1)) as (figure, (panel,)):
-        _draw(panel, bars)
-        panel.set_xlabel(axis)
-        svg = canvas.svg_text(figure, name=name, alt=alt)
-    return Drawing(name, title, caption, alt, svg)
-
-
-def _draw(panel: Axes, bars: list[Bar]) -> None:
+def _draw(panel: Axes, bars: Sequence[Bar]) -> None:
     panel.grid(visible=False, axis="y")
     panel.tick_params(axis="y", length=0)
     span = max((abs(bar.high if bar.high is not None else bar.value) for bar in bars), default=1)

@@ -114,5 +114,5 @@ def test_few_requests_a_slot_are_warned_about():
 
 def test_the_best_without_an_oracle_is_never_one_with():
     made = study(jsq=100, br0=50, near=20)
-    assert best_router(made, oracle=True).label == "brh:horizon=3"
-    assert best_router(made, oracle=False).label == "br0"
+    assert best_router(made, predicted=True).label == "brh:horizon=3"
+    assert best_router(made, predicted=False).label == "br0"

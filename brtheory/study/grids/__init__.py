@@ -1,0 +1,1 @@
+"""What each grid study runs and what it reads from its numbers: one module a study."""
