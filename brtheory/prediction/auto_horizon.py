@@ -14,6 +14,8 @@ from brtheory.errors import InputError
 
 DEFAULT_FACTOR = 1.5
 SHORTEST, LONGEST = 1, 512
+FIRST_HORIZON = 80
+"""Horizon until enough completions have been seen."""
 
 
 def completion_gap(*, steps: int, completions: int, replicas: int) -> float | None:
@@ -114,7 +116,7 @@ class HorizonEstimator:
         self,
         *,
         replicas: int,
-        initial: int = 80,
+        initial: int = FIRST_HORIZON,
         window: int = 512,
         least: int = 64,
         slack: float = 0.25,

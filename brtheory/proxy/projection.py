@@ -1,4 +1,4 @@
-"""Projected loads from live streams: a ``HorizonState`` kept in step with what the streams show.
+"""Projected loads from live streams: a horizon state kept in step with what the streams show.
 
 Decode replicas advance together, one step a barrier, but the proxy sees each request's tokens when
 its stream brings them. Every request votes for the present step (the tokens it has gained since
@@ -9,8 +9,10 @@ behind is put right alone. After ``rows`` the present column equals the mirror's
 from collections.abc import Sequence
 
 from brtheory.core.cluster import IntArray
-from brtheory.core.horizon import HorizonState, predicted_finish
-from brtheory.prediction.contribution import contribution
+from brtheory.core.horizon import predicted_finish
+from brtheory.core.still_horizon import make_horizon_state
+from brtheory.prediction.auto_horizon import HorizonEstimator
+from brtheory.prediction.projection_rules import DEFAULT_RULES, ProjectionRules
 from brtheory.prediction.protocol import OnlinePredictor, Running
 from brtheory.proxy.mirror import Hold
 
@@ -37,9 +39,11 @@ class StreamProjection:
     names
         The replicas, G >= 1, in the order of the rows.
     horizon
-        H >= 1.
-    refresh
-        None is max(1, H // 2).
+        H >= 1, at first where it follows the load.
+    rules
+        Gate, refresh and growth.
+    follows
+        Whether H follows the steps between departures on a replica.
     """
 
     def __init__(
@@ -48,14 +52,16 @@ class StreamProjection:
         *,
         names: Sequence[str],
         horizon: int,
-        refresh: int | None = None,
+        rules: ProjectionRules = DEFAULT_RULES,
+        follows: bool = False,
     ) -> None:
         self._predictor = predictor
         self._index = {name: index for index, name in enumerate(names)}
-        self._horizon = horizon
-        self._refresh = max(1, horizon // 2) if refresh is None else refresh
-        self._state = HorizonState(replicas=len(names), horizon=horizon)
+        self._rules = rules
+        self._gaps = HorizonEstimator(replicas=len(names), initial=horizon) if follows else None
+        self._departed = 0
         self._tracked: dict[int, _Tracked] = {}
+        self._use(horizon, step=0)
 
     @property
     def step(self) -> int:
@@ -78,6 +84,7 @@ class StreamProjection:
         """Take a load entry out; ``finished`` says that its output had ended by itself."""
         del self._tracked[hold.request.id]
         self._state.retire(hold.request.id)
+        self._departed += 1
         if finished and hold.age >= 1:
             self._predictor.observe_finished(hold.request, output_tokens=hold.age)
         else:
@@ -89,9 +96,28 @@ class StreamProjection:
         if self._predictor.refit_due:
             running = [Running(t.hold.request, t.hold.age) for t in self._tracked.values()]
             self._predictor.refit(running)
+        self._follow()
         for tracked in self._tracked.values():
             self._put_right(tracked)
         return self._state.rows()
+
+    def _follow(self) -> None:
+        departed, self._departed = self._departed, 0
+        if self._gaps is not None and self._gaps.observe(departed, step=self._state.step):
+            self._use(self._gaps.horizon, step=self._state.step)
+
+    def _use(self, horizon: int, *, step: int) -> None:
+        """Project over H steps from ``step`` on: every prediction is due."""
+        self._horizon = horizon
+        self._refresh = self._rules.refresh_steps(horizon)
+        self._state = make_horizon_state(
+            replicas=len(self._index), horizon=horizon, growth=self._rules.growth
+        )
+        self._state.advance(step)
+        for tracked in self._tracked.values():
+            tracked.zero = tracked.hold.tokens - step
+            self._predict(tracked)
+            self._put(tracked)
 
     def _move_on(self) -> None:
         """Advance to the lower median of the votes of the requests that have begun to decode."""
@@ -125,6 +151,6 @@ class StreamProjection:
     def _predict(self, tracked: _Tracked) -> None:
         hold, age = tracked.hold, max(0, tracked.hold.age)
         prediction = self._predictor.predict(hold.request, age=age, horizon=self._horizon)
-        c_hat = contribution(prediction, horizon=self._horizon)
+        c_hat = self._rules.contribution(prediction, horizon=self._horizon)
         tracked.finish = predicted_finish(c_hat, step=self._state.step, horizon=self._horizon)
         tracked.next_age = age + self._refresh

@@ -23,7 +23,13 @@ from brtheory.proxy.pool import Pooled, WaitingPool
 from brtheory.proxy.projection import StreamProjection
 from brtheory.routers.baselines import PoolFifo
 from brtheory.routers.params import params_from_json
-from brtheory.routers.protocol import ImmediateRouter, PooledRouter, Router
+from brtheory.routers.protocol import (
+    ImmediateRouter,
+    PooledRouter,
+    Router,
+    following,
+    projection_rules,
+)
 from brtheory.routers.registry import RouterSpec, find_router
 
 log = logging.getLogger(__name__)
@@ -149,16 +155,22 @@ class Ticker:
             for hold in self.mirror.holds():
                 predictor.observe_admitted(hold.request)
         self.choice, self.spec, self._router = choice, spec, router
-        self._horizon, self._predictor = horizon, predictor
+        self._predictor = predictor
+        self._follower = following(router)
         self.replicas_changed()
 
     def replicas_changed(self) -> None:
         """Rebuild the projection: replicas were added to or removed from the mirror."""
         self._names = tuple(self.mirror.replicas)
         self._projection: StreamProjection | None = None
-        if self._predictor is not None and self._names:
+        router = self._router
+        if self._predictor is not None and self._names and not isinstance(router, ImmediateRouter):
             self._projection = StreamProjection(
-                self._predictor, names=self._names, horizon=self._horizon
+                self._predictor,
+                names=self._names,
+                horizon=router.horizon,
+                rules=projection_rules(router),
+                follows=self._follower is not None,
             )
             for hold in self.mirror.holds():
                 self._projection.follow(hold)
@@ -260,6 +272,8 @@ class Ticker:
         if self._projection is None:
             return [[load] for load in self.mirror.loads(live)]
         rows = self._projection.rows()
+        if self._follower is not None:
+            self._follower.look_ahead(rows.shape[1] - 1)
         order = [self._names.index(name) for name in live]
         selected: list[list[int]] = rows[order].tolist()
         return selected

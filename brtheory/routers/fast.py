@@ -12,9 +12,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from brtheory.core.admission import Admission
 from brtheory.core.fscore import ScoreWeights, check_token_limit
 from brtheory.core.tick import TickState, check_state
+from brtheory.errors import InputError
+from brtheory.prediction.projection_rules import ProjectionRules
 from brtheory.routers.baselines import PoolFifo
 from brtheory.routers.fast_arrays import Decisions, TickArrays, pack
 from brtheory.routers.fast_oldest import Patience, decide_fifo_numpy, decide_window_numpy
+from brtheory.routers.protocol import following, projection_rules
 from brtheory.routers.reference import BalanceRoute
 from brtheory.routers.vectorised import decide_numpy
 from brtheory.routers.window import Window, check_window_limit
@@ -56,6 +59,31 @@ class FastBalanceRoute:
     def horizon(self) -> int:
         """H of the reference."""
         return self.reference.horizon
+
+    @property
+    def projection(self) -> ProjectionRules:
+        """How predictions become projected loads, as the reference has it."""
+        return projection_rules(self.reference)
+
+    @property
+    def horizon_follows(self) -> bool:
+        """Whether H is measured as the cluster runs."""
+        return following(self.reference) is not None
+
+    def look_ahead(self, horizon: int) -> None:
+        """Take rows of ``horizon`` + 1 entries from now on.
+
+        Raises
+        ------
+        InputError
+            If H is fixed to another number.
+        """
+        router = following(self.reference)
+        if router is None:
+            raise InputError("horizon", f"{self.horizon}, as in the parameters", horizon)
+        router.look_ahead(horizon)
+        self._weights.clear()
+        self._rules.clear()
 
     def weights(self, replicas: int) -> ScoreWeights:
         """The reference's weights, kept between ticks of the same G."""

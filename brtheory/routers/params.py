@@ -9,6 +9,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from brtheory.errors import InputError
+from brtheory.prediction.contribution import GATE
+from brtheory.prediction.projection_rules import ProjectionRules
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -51,13 +53,38 @@ class BalanceRouteParams:
 
 
 @dataclass(frozen=True, kw_only=True, config=_CONFIG)
-class HorizonParams(BalanceRouteParams):
-    """Parameters of BR-H.
+class ProjectionParams:
+    """How predictions become the projected loads a router with a horizon looks at.
+
+    Parameters
+    ----------
+    gate
+        Below this p_finish a running request counts as staying; None is no gate.
+    refresh
+        Steps of a request's life between two predictions for it; None is H / 2.
+    growth
+        Whether projected requests gain a token a step, or completions alone change the loads.
+    """
+
+    gate: Annotated[float, Field(ge=0, le=1)] | None = GATE
+    refresh: Annotated[int, Field(ge=1, le=LONGEST_HORIZON)] | None = None
+    growth: Literal["on", "off"] = "on"
+
+    @property
+    def projection(self) -> ProjectionRules:
+        """The three as the rules that simulator and proxy project by."""
+        return ProjectionRules(self.gate, self.refresh, self.growth == "on")
+
+
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class HorizonParams(ProjectionParams, BalanceRouteParams):
+    """Parameters of BR-H; those of the projection are ``ProjectionParams``.
 
     Parameters
     ----------
     horizon
-        H, steps looked ahead.
+        H, steps looked ahead; ``auto`` follows the measured steps between completions on a
+        replica (``brtheory.prediction.auto_horizon``).
     discount
         gamma in (0, 1].
     reward_weight
@@ -66,10 +93,36 @@ class HorizonParams(BalanceRouteParams):
         beta >= 0; None is G, the number of live replicas.
     """
 
-    horizon: Annotated[int, Field(ge=0, le=LONGEST_HORIZON)] = 80
+    horizon: Annotated[int, Field(ge=0, le=LONGEST_HORIZON)] | Literal["auto"] = 80
     discount: Annotated[float, Field(gt=0, le=1)] = 1.0
     reward_weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     overflow_weight: Annotated[float, Field(ge=0, le=1e9)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class BalanceFutureParams(ProjectionParams):
+    """Parameters of ``bf-io``; the defaults are those of its authors' published program.
+
+    Parameters
+    ----------
+    horizon
+        H, steps looked ahead.
+    discount
+        gamma in (0, 1].
+    overflow_weight
+        beta >= 0; None is G, the number of live replicas.
+    greedy_threshold
+        Requests are placed one by one while there are more free slots than this in all.
+    candidates
+        The oldest requests of the pool that are looked at.
+    """
+
+    horizon: Annotated[int, Field(ge=0, le=LONGEST_HORIZON)] = 72
+    discount: Annotated[float, Field(gt=0, le=1)] = 0.86
+    overflow_weight: Annotated[float, Field(ge=0, le=1e9)] | None = 43.0
+    greedy_threshold: Annotated[int, Field(ge=0)] = 7
+    candidates: Annotated[int, Field(ge=1, le=LARGEST_WINDOW)] = 1024
+    growth: Literal["on", "off"] = "off"
 
 
 @dataclass(frozen=True, kw_only=True, config=_CONFIG)

@@ -11,6 +11,7 @@ from brtheory.core.admission import Admission
 from brtheory.core.cluster import ClusterView
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
+from brtheory.prediction.projection_rules import DEFAULT_RULES, ProjectionRules
 
 
 @runtime_checkable
@@ -33,4 +34,37 @@ class PooledRouter(Protocol):
         """Admissions of one tick, in decision order; every one has a free slot and KV room."""
 
 
+@runtime_checkable
+class FollowingRouter(Protocol):
+    """A pooled router whose horizon may follow the load."""
+
+    @property
+    def horizon_follows(self) -> bool:
+        """Whether H is measured as the cluster runs, not fixed."""
+
+    def look_ahead(self, horizon: int) -> None:
+        """Take rows of ``horizon`` + 1 entries from now on."""
+
+
+@runtime_checkable
+class ProjectingRouter(Protocol):
+    """A pooled router that says how its projected loads are made."""
+
+    @property
+    def projection(self) -> ProjectionRules:
+        """How predictions become projected loads."""
+
+
 Router = ImmediateRouter | PooledRouter
+
+
+def projection_rules(router: Router) -> ProjectionRules:
+    """The router's rules, the default ones where it has none of its own."""
+    return router.projection if isinstance(router, ProjectingRouter) else DEFAULT_RULES
+
+
+def following(router: Router) -> FollowingRouter | None:
+    """The router where its horizon follows the load, None where it is fixed or there is none."""
+    if isinstance(router, FollowingRouter) and router.horizon_follows:
+        return router
+    return None

@@ -28,6 +28,9 @@ from brtheory.core.fscore import (
 from brtheory.core.requests import Request
 from brtheory.core.subsets import members, subset_masks
 from brtheory.core.tick import TickLedger, TickState, check_state
+from brtheory.errors import InputError
+from brtheory.prediction.auto_horizon import FIRST_HORIZON
+from brtheory.prediction.projection_rules import ProjectionRules
 from brtheory.routers.params import BalanceRouteParams, HorizonParams
 
 
@@ -160,24 +163,47 @@ class BalanceRouteHorizon(BalanceRoute):
     Parameters
     ----------
     params
-        See ``HorizonParams``.
+        See ``HorizonParams``; with ``auto`` the caller that projects says H by ``look_ahead``.
     """
 
     def __init__(self, params: HorizonParams) -> None:
         super().__init__(params)
         self._horizon_params = params
+        self._horizon = FIRST_HORIZON if params.horizon == "auto" else params.horizon
 
     @property
     def horizon(self) -> int:
-        """H of the parameters."""
-        return self._horizon_params.horizon
+        """H at present."""
+        return self._horizon
+
+    @property
+    def horizon_follows(self) -> bool:
+        """Whether H is ``auto``: measured as the cluster runs."""
+        return self._horizon_params.horizon == "auto"
+
+    @property
+    def projection(self) -> ProjectionRules:
+        """How predictions become projected loads."""
+        return self._horizon_params.projection
+
+    def look_ahead(self, horizon: int) -> None:
+        """Take rows of ``horizon`` + 1 entries from now on (H >= 0), where H is ``auto``.
+
+        Raises
+        ------
+        InputError
+            If H is fixed to another number.
+        """
+        if not self.horizon_follows and horizon != self._horizon:
+            raise InputError("horizon", f"{self._horizon}, as in the parameters", horizon)
+        self._horizon = horizon
 
     def weights(self, replicas: int) -> ScoreWeights:
         """Fixed-point score weights; beta follows the number of live replicas unless set."""
         params = self._horizon_params
         beta = replicas if params.overflow_weight is None else params.overflow_weight
         return horizon_weights(
-            horizon=params.horizon,
+            horizon=self._horizon,
             discount=params.discount,
             reward_weight=params.reward_weight,
             overflow_weight=beta,

@@ -20,7 +20,7 @@ from brtheory.core.requests import Request
 from brtheory.core.tick import TickState, check_state
 from brtheory.errors import InputError
 from brtheory.routers.params import params_from_json
-from brtheory.routers.protocol import ImmediateRouter
+from brtheory.routers.protocol import ImmediateRouter, following
 from brtheory.routers.registry import find_router
 
 Count = Annotated[int, Field(ge=0, le=2**31)]
@@ -119,6 +119,9 @@ def decide(document: TickDocument) -> Sequence[Admission]:
     if isinstance(router, ImmediateRouter):
         _check_immediate(pool, document.replicas)
         return _place_all(router, pool, document)
+    follower = following(router)
+    if follower is not None:
+        follower.look_ahead(len(document.replicas[0].loads) - 1)  # the rows say how far
     return router.tick(
         TickState(
             loads=[replica.loads for replica in document.replicas],

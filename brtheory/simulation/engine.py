@@ -25,7 +25,13 @@ from brtheory.errors import BrtheoryError
 from brtheory.prediction.protocol import Predictor
 from brtheory.routers.fast import ArrayRouter
 from brtheory.routers.fast_arrays import TickArrays
-from brtheory.routers.protocol import ImmediateRouter, PooledRouter, Router
+from brtheory.routers.protocol import (
+    ImmediateRouter,
+    PooledRouter,
+    Router,
+    following,
+    projection_rules,
+)
 from brtheory.simulation.array_pool import ArrayPool
 from brtheory.simulation.arrivals import ArrivalSource, Due
 from brtheory.simulation.energy import step_energy_j
@@ -314,4 +320,10 @@ def _projection(
         return None
     if predictor is None:
         raise BrtheoryError(f"a router with horizon {router.horizon} needs a predictor")
-    return ProjectionTracker(predictor, replicas=replicas, horizon=router.horizon)
+    return ProjectionTracker(
+        predictor,
+        replicas=replicas,
+        horizon=router.horizon,
+        rules=projection_rules(router),
+        router=following(router),
+    )

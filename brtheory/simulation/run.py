@@ -24,7 +24,7 @@ from brtheory.routers.backend import (
     compiled_available,
     kernels_cached,
 )
-from brtheory.routers.protocol import PooledRouter, Router
+from brtheory.routers.protocol import PooledRouter, Router, following
 from brtheory.routers.registry import RouterSpec, build_router, find_router
 from brtheory.simulation.arrivals import PrefillDelay
 from brtheory.simulation.compiled.support import supported
@@ -164,7 +164,7 @@ def build_predictor(
         The truth by request id, shape (n,): for the oracle only.
     horizon
         H of the router, >= 0 (one that looks no step ahead asks nothing); None where it is not
-        known, which only ``learned`` minds.
+        known or follows the load, which only ``learned`` minds.
     prefix_id
         Prompt-hash prefixes by request id, shape (n,), -1 for none; None where none has one.
     seed
@@ -189,7 +189,7 @@ def build_predictor(
         seed=seed,
     )
     if horizon is None and kind == "learned":
-        raise InputError("predictor", "one that is not bound to a horizon", repr(name))
+        raise InputError("predictor", "one that is not bound to a fixed horizon", repr(name))
     return build_online_predictor(kind, horizon=horizon or 1, options=options)
 
 
@@ -219,9 +219,11 @@ def _wants_compiled(requests: int, backend: Backend) -> bool:
     return choose_backend(backend) == "compiled"
 
 
-def _horizon(spec: RouterSpec, config: RunConfig) -> int:
-    """H of the router, 0 for one that looks no step ahead."""
+def _horizon(spec: RouterSpec, config: RunConfig) -> int | None:
+    """H of the router, 0 for one that looks no step ahead, None for one that follows the load."""
     router = _router(spec, config, "reference")
+    if following(router) is not None:
+        return None
     return router.horizon if isinstance(router, PooledRouter) else 0
 
 

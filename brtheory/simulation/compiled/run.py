@@ -26,7 +26,7 @@ from brtheory.routers.baselines import (
 from brtheory.routers.fast_compiled import rule_arrays
 from brtheory.routers.fast_horizon_memory_kernels import Horizon, make_horizon
 from brtheory.routers.params import BalanceRouteParams
-from brtheory.routers.protocol import Router
+from brtheory.routers.protocol import Router, projection_rules
 from brtheory.routers.reference import BalanceRoute
 from brtheory.routers.window import Window, check_window_limit, window_token_limit
 from brtheory.simulation.compiled import state_kernels as state
@@ -103,7 +103,7 @@ def _setup(
         slots=shape.slots,
         kv_capacity=-1 if shape.kv_capacity is None else shape.kv_capacity,
         horizon=horizon,
-        refresh=max(1, horizon // 2),
+        refresh=projection_rules(router).refresh_steps(horizon),
         population=arrivals.population,
         window=1 if window is None else window.window,
         wait_weight=-1.0 if weight is None else float(weight),

@@ -14,7 +14,7 @@ from brtheory.routers.baselines import (
     PoolFifo,
     RoundRobin,
 )
-from brtheory.routers.protocol import Router
+from brtheory.routers.protocol import Router, following, projection_rules
 from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
 from brtheory.routers.window import Window
 from brtheory.simulation.plan import ArrivalPlan
@@ -40,6 +40,8 @@ def supported(
     """Whether ``run_compiled`` gives the engine's results for this run."""
     return (
         type(router) in ROUTERS
+        and following(router) is None
+        and projection_rules(router).growth
         and (predictor is None or type(predictor) is OraclePredictor)
         and _work(lengths) < WORK_LIMIT
         and _in_order(arrivals)

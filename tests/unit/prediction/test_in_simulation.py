@@ -193,5 +193,5 @@ def test_unknown_names_are_refused_whatever_the_router(name):
 def test_learned_needs_to_know_the_horizon():
     spec, outputs = find_router("brh"), np.array([3])
     assert build_predictor(spec, "survival", outputs) is not None
-    with pytest.raises(InputError, match="not bound to a horizon"):
+    with pytest.raises(InputError, match="not bound to a fixed horizon"):
         build_predictor(spec, "learned", outputs)
