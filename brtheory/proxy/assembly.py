@@ -13,6 +13,8 @@ _LABELS = frozenset(
     {"role", "id", "type", "name", "index", "object", "finish_reason", "stop_reason", "model"}
 )
 _HIDDEN = ("kv_transfer_params",)
+_INSTEAD_OF_TEXT = ("tool_calls", "reasoning", "reasoning_content")
+"""Where a message has one of these and no text, engines say null; streams bring an empty text."""
 
 
 class Assembler:
@@ -84,6 +86,8 @@ class Assembler:
         message = {"role": "assistant", "content": None, **finished.pop("delta", {})}
         for call in message.get("tool_calls") or []:
             call.pop("index", None)
+        if not message["content"] and any(message.get(other) for other in _INSTEAD_OF_TEXT):
+            message["content"] = None
         finished["message"] = message
         return finished
 
