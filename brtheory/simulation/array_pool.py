@@ -58,8 +58,10 @@ class ArrayPool:
         self._waiting[request.id] = request
         self.total_tokens += request.prompt_tokens
 
-    def take(self, positions: Sequence[int]) -> list[Request]:
+    def take(self, positions: Sequence[int] | IntArray) -> list[Request]:
         """Take requests out by position, and return them in the order of ``positions``."""
+        if isinstance(positions, np.ndarray):
+            positions = positions.tolist()
         ids = self._columns[2, self._head : self._tail]
         requests = [self._waiting.pop(int(ids[position])) for position in positions]
         self.total_tokens -= sum(request.prompt_tokens for request in requests)

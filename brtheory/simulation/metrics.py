@@ -32,12 +32,14 @@ class MetricsDocument(Contract):
     imbalance_mean_tokens: float | None = Field(description="Mean over steps of G*M - sum L_g.")
     spread_mean_tokens: float | None = Field(description="Mean over steps of max - min load.")
     peak_over_mean: float | None = Field(description="Sum of peaks over sum of mean loads.")
-    barrier_idle_fraction: float | None = Field(description="Imbalance over G*M, in sums.")
+    barrier_idle_fraction: float | None = Field(
+        description="Imbalance over G*M, in sums; where replicas differ in speed, of their times."
+    )
     throughput_tokens_per_s: float | None = Field(description="Decoded tokens per second.")
     request_rate_per_s: float | None = Field(description="Completed requests per second.")
     energy_model_j: float = Field(description="Modelled, 100 + 300*u^0.7 W a replica.")
     energy_model_j_per_token: float | None = Field(description="Modelled joules per token.")
-    tpot_p50_s: float | None = Field(description="(finish - admission) / output tokens.")
+    tpot_p50_s: float | None = Field(description="(finish - first decode step) / output tokens.")
     tpot_p95_s: float | None
     tpot_p99_s: float | None
     e2e_p50_s: float | None = Field(description="Finish - arrival.")
@@ -47,6 +49,13 @@ class MetricsDocument(Contract):
     wait_p95_s: float | None
     wait_p99_s: float | None
     wait_max_s: float | None
+    barrier_idle_total_s: float | None = Field(
+        default=None,
+        description="Where replicas differ in speed: seconds they wait at the barrier, summed.",
+    )
+    barrier_idle_mean_s: float | None = Field(
+        default=None, description="The same per step, summed over replicas."
+    )
 
 
 class RunMetricsDocument(MetricsDocument):
@@ -105,6 +114,8 @@ def _difference(later: Totals, earlier: Totals) -> Totals:
         completed=later.completed - earlier.completed,
         clock_s=later.clock_s - earlier.clock_s,
         energy_j=later.energy_j - earlier.energy_j,
+        sum_longest=later.sum_longest - earlier.sum_longest,
+        sum_times=later.sum_times - earlier.sum_times,
     )
 
 
@@ -133,13 +144,27 @@ def _metrics(record: RunRecord, totals: Totals, requests: NDArray[np.int64]) -> 
         "energy_model_j": totals.energy_j,
         "energy_model_j_per_token": _ratio(totals.energy_j, totals.decoded_tokens),
     }
-    decode_s = record.finished_s[requests] - record.admitted_s[requests]
+    started_s = record.admitted_s if record.started_s is None else record.started_s
+    decode_s = record.finished_s[requests] - started_s[requests]
     metrics |= _percentiles("tpot", decode_s / record.output_tokens[requests])
     metrics |= _percentiles("e2e", record.finished_s[requests] - record.arrival_s[requests])
     wait = record.admitted_s[requests] - record.ready_s[requests]
     metrics |= _percentiles("wait", wait)
     metrics["wait_max_s"] = float(wait.max()) if len(wait) else None
+    if record.unit_s is not None:
+        metrics |= _idle_times(record.replicas, totals, record.unit_s)
     return metrics
+
+
+def _idle_times(replicas: int, totals: Totals, unit_s: float) -> Metrics:
+    """What unequal replicas wait, in time: tokens of one are not worth those of another."""
+    barrier = replicas * totals.sum_longest
+    idle = barrier - totals.sum_times
+    return {
+        "barrier_idle_fraction": _ratio(idle, barrier),
+        "barrier_idle_total_s": unit_s * idle,
+        "barrier_idle_mean_s": _ratio(unit_s * idle, totals.steps),
+    }
 
 
 def _percentiles(name: str, values: NDArray[np.float64]) -> Metrics:

@@ -26,6 +26,9 @@ class Totals:
         Simulated time, idle jumps included.
     energy_j
         Modelled energy in joules, see ``brtheory.simulation.energy``.
+    sum_longest, sum_times
+        Where replicas differ in speed: sums over steps of max_g T_g and of sum_g T_g, in units of
+        time; else 0.
     """
 
     steps: int = 0
@@ -36,6 +39,8 @@ class Totals:
     completed: int = 0
     clock_s: float = 0.0
     energy_j: float = 0.0
+    sum_longest: int = 0
+    sum_times: int = 0
 
     def copy(self) -> "Totals":
         """Snapshot."""
@@ -55,12 +60,17 @@ class RunRecord:
     replica, admitted_step, output_tokens
         Where and when each request was admitted, and its true length (int64).
     arrival_s, ready_s, admitted_s, finished_s
-        Times in seconds: arrival, end of prefill, admission, end of the last step.
+        Times in seconds: arrival, end of prefill, admission, end of the last step. Under a KV
+        transfer a request is admitted when it is bound; ``admitted_step`` is its first decode step.
     totals
         Over all executed steps.
     window_start, window_end
         Totals at the completion of the first 10 % of requests and at the step at which the last
         request became ready: the loaded window; None where the run never got there.
+    started_s
+        Start of the first decode step, None where that is the admission (no KV transfer).
+    unit_s
+        Seconds of one unit of time of the totals, None where replicas do not differ in speed.
     """
 
     replicas: int
@@ -74,6 +84,8 @@ class RunRecord:
     totals: Totals = field(default_factory=Totals)
     window_start: Totals | None = None
     window_end: Totals | None = None
+    started_s: NDArray[np.float64] | None = None
+    unit_s: float | None = None
 
     def __len__(self) -> int:
         return len(self.replica)

@@ -37,7 +37,9 @@ def replay(
     record = Simulation(
         ordered_lengths(instance),
         router,
-        shape=ClusterShape(instance.replicas, instance.slots, instance.kv_capacity),
+        shape=ClusterShape(
+            instance.replicas, instance.slots, instance.kv_capacity, instance.unequal
+        ),
         arrivals=StepArrivals(np.array([r.ready for r in order], dtype=np.int64)),
         step_time=StepTime(a0=instance.a0, b0=instance.b0),
         predictor=predictor,

@@ -27,19 +27,23 @@ from brtheory.routers.backend import (
 from brtheory.routers.protocol import PooledRouter, Router, following
 from brtheory.routers.registry import RouterSpec, build_router, find_router
 from brtheory.simulation.arrivals import PrefillDelay
+from brtheory.simulation.bursts import burst_arrivals
 from brtheory.simulation.compiled.support import supported
-from brtheory.simulation.engine import Simulation, StepObserver
+from brtheory.simulation.engine import Simulation
+from brtheory.simulation.meter import StepObserver
 from brtheory.simulation.metrics import metric, summarise
+from brtheory.simulation.perturbation import Perturbation, drifted, misled, observed
 from brtheory.simulation.plan import ArrivalPlan
 from brtheory.simulation.record import RunRecord
 from brtheory.simulation.spec import ArrivalSpec
+from brtheory.simulation.transfer import TransferDelay
 from brtheory.simulation.workload import ClusterShape, Lengths, StepTime
 from brtheory.traces.schema import Trace
 
 SATURATION = ArrivalSpec("closed", 3.0)
 """The load at which BR-0's request rate defines rho = 1."""
 
-ROTATION_STREAM, ROUTER_STREAM, POISSON_STREAM = range(3)
+ROTATION_STREAM, ROUTER_STREAM, POISSON_STREAM, BURST_STREAM, TOKEN_STREAM, DRIFT_STREAM = range(6)
 """Independent random streams of one seed."""
 
 WORTH_LOADING = 10_000
@@ -65,6 +69,10 @@ class RunConfig:
         goes (``survival``, ``exact-match``, ``learned``), or ``learned:FILE``, a trained model.
     arrivals, step_time, prefill
         How requests arrive, b0 + a0*M, and the delay before they are ready.
+    transfer
+        KV transfer between binding and the first decode step; None for none.
+    perturbation
+        What is late, misjudged or drifting; None for nothing.
     seed
         Drives the router's randomness, Poisson arrivals and, above 0, the rotation of the trace.
     backend
@@ -82,6 +90,8 @@ class RunConfig:
     prefill: PrefillDelay = field(default_factory=PrefillDelay)
     seed: int = 0
     backend: Backend = "auto"
+    transfer: TransferDelay | None = None
+    perturbation: Perturbation | None = None
 
 
 def simulate(
@@ -113,10 +123,12 @@ def simulate(
     """
     if not len(trace):
         raise InputError(trace.name, "at least one request", 0)
-    trace = seeded(trace, config.seed)
+    wrong = config.perturbation or Perturbation()
+    settled = seeded(trace, config.seed)
+    trace = drifted(settled, wrong, _stream(config.seed, DRIFT_STREAM))
     spec = find_router(config.router)
     lengths = Lengths(trace.prompt_tokens, trace.output_tokens)
-    plan = _plan(trace, config)
+    plan = _plan(trace, config, without_drift=settled)
     predictor = build_predictor(
         spec,
         config.predictor,
@@ -125,8 +137,11 @@ def simulate(
         prefix_id=trace.prefix_id,
         seed=config.seed,
     )
+    predictor = misled(wrong, predictor, seed=config.seed)
+    observation = observed(wrong, trace.prompt_tokens, _stream(config.seed, TOKEN_STREAM))
     watched = bool(observers) or longest_stride is not None
-    if not watched and _wants_compiled(len(trace), config.backend):
+    plain = config.transfer is None and observation is None and config.shape.unequal is None
+    if plain and not watched and _wants_compiled(len(trace), config.backend):
         router = _router(spec, config, "reference")
         if supported(lengths, router, plan, predictor):
             return _compiled(lengths, router, config, plan, on_progress)
@@ -140,6 +155,8 @@ def simulate(
         observers=observers,
         longest_stride=longest_stride,
         on_progress=on_progress,
+        transfer=config.transfer,
+        observation=observation,
     ).run()
 
 
@@ -251,26 +268,43 @@ def _compiled(
     return record
 
 
-def _plan(trace: Trace, config: RunConfig) -> ArrivalPlan:
+def _plan(trace: Trace, config: RunConfig, *, without_drift: Trace) -> ArrivalPlan:
     kind, value, n = config.arrivals.kind, config.arrivals.value, len(trace)
     prefill_s = config.prefill.of(trace.prompt_tokens)
     if kind == "closed":
-        population = max(1, round(value * config.shape.replicas * config.shape.slots))
+        population = max(1, round(value * config.shape.total_slots))
         return ArrivalPlan("closed", prefill_s, population=population)
     if kind == "open":
         return ArrivalPlan("timed", prefill_s, arrival_s=trace.arrival_s / value)
     if kind == "rho":
-        rate = value * saturated_rate(trace, config)
+        rate = value * saturated_rate(without_drift, config)
         gaps = _stream(config.seed, POISSON_STREAM).exponential(1 / rate, size=n)
-        return ArrivalPlan("timed", prefill_s, arrival_s=np.cumsum(gaps) - gaps[0])
+        times = burst_arrivals(
+            gaps,
+            burst=config.arrivals.burst,
+            cycle_s=config.arrivals.cycle_s,
+            rng=_stream(config.seed, BURST_STREAM),
+        )
+        return ArrivalPlan("timed", prefill_s, arrival_s=times)
     if prefill_s.any():
         return ArrivalPlan("timed", prefill_s, arrival_s=np.zeros(n))
     return ArrivalPlan("steps", prefill_s, ready_step=np.zeros(n, dtype=np.int64))
 
 
 def saturated_rate(trace: Trace, config: RunConfig) -> float:
-    """BR-0's requests per second at closed:3, over the loaded window (the whole run if empty)."""
-    saturated = replace(config, router="br0", params=None, arrivals=SATURATION, seed=0)
+    """BR-0's requests per second at closed:3, over the loaded window (the whole run if empty).
+
+    Without transfers and perturbations, so that their effects are compared at the same arrivals.
+    """
+    saturated = replace(
+        config,
+        router="br0",
+        params=None,
+        arrivals=SATURATION,
+        seed=0,
+        transfer=None,
+        perturbation=None,
+    )
     summary = summarise(simulate(trace, saturated))
     rate = metric(summary, "loaded_window.request_rate_per_s")
     whole = metric(summary, "request_rate_per_s")

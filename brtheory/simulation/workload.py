@@ -1,10 +1,12 @@
 """What a simulation runs: requests with their true lengths, the cluster, the step-time model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from brtheory.core.unequal import Paces, Replica, paces_of, slots_of
 from brtheory.errors import InfeasibleError, InputError
 
 DEFAULT_A0 = 1.5e-7
@@ -42,17 +44,50 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class ClusterShape:
-    """G replicas of ``slots`` places and, optionally, a KV capacity in tokens."""
+    """G replicas of ``slots`` places and, optionally, a KV capacity in tokens.
+
+    Where they differ, ``unequal`` has slots and speed of each, and ``slots`` is the most of any.
+    """
 
     replicas: int
     slots: int
     kv_capacity: int | None = None
+    unequal: tuple[Replica, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, largest in LARGEST_SHAPE.items():
             value = getattr(self, name)
             if value is not None and not 1 <= value <= largest:
                 raise InputError(name, f"an integer from 1 to {largest}", value)
+        slots_of(self.unequal, count=self.replicas, slots=self.slots)
+
+    @property
+    def replica_slots(self) -> tuple[int, ...]:
+        """Slots of each replica."""
+        return slots_of(self.unequal, count=self.replicas, slots=self.slots)
+
+    @property
+    def total_slots(self) -> int:
+        """Slots of all replicas together: G*slots where they do not differ."""
+        return sum(self.replica_slots)
+
+    def paces(self, step_time: StepTime) -> Paces | None:
+        """Units of time a step and a token take on each replica, None where all are alike.
+
+        Raises
+        ------
+        InputError
+            If a_g and b_g of a replica are both 0.
+        """
+        if self.unequal is None:
+            return None
+        return paces_of(self.unequal, a0=step_time.a0, b0=step_time.b0)
+
+
+def unequal_shape(replicas: Sequence[Replica], *, kv_capacity: int | None = None) -> ClusterShape:
+    """The shape of a cluster of replicas that may differ."""
+    most = max((replica.slots for replica in replicas), default=0)
+    return ClusterShape(len(replicas), most, kv_capacity, tuple(replicas))
 
 
 @dataclass(frozen=True, slots=True)
