@@ -57,6 +57,7 @@ axes.plot(
     label="exponential, exact (H_G - 1)",
 )
 axes.set_xscale("log", base=2)
+axes.set_xticks(SIZES, SIZES)
 axes.set(xlabel="replicas, G", ylabel="standard deviations above the mean")
 axes.legend(frameon=False)
 figure.show()
@@ -111,6 +112,7 @@ axes.plot(SIZES, [normal[g] for g in SIZES], "k:", label="as if normal")
 for (name, values), mark in zip(routers.items(), "osD", strict=True):
     axes.plot(RUN_SIZES, values, marker=mark, label=name)
 axes.set_xscale("log", base=2)
+axes.set_xticks(SIZES, SIZES)
 axes.set_yscale("log")
 axes.set(xlabel="replicas, G", ylabel="imbalance / G, tokens")
 axes.legend(frameon=False)
