@@ -4,8 +4,9 @@ Each wraps its reference, which supplies parameters and state, answers the rare 
 do not fit 64-bit integers, and is what tests compare with.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -83,7 +84,7 @@ class FastBalanceRoute:
             raise InputError("horizon", f"{self.horizon}, as in the parameters", horizon)
         router.look_ahead(horizon)
         self._weights.clear()
-        self._rules.clear()
+        self._compiled_ticks.clear()
 
     def weights(self, replicas: int) -> ScoreWeights:
         """The reference's weights, kept between ticks of the same G."""
@@ -115,19 +116,23 @@ class FastBalanceRoute:
         InputError
             If a load or the pool is beyond the exact token limit.
         """
-        weights = self.weights(len(arrays.free_slots))
-        if self.engine == "numpy":
-            return decide_numpy(arrays, self.reference.params, weights)
         replicas = len(arrays.free_slots)
-        rules = self._rules.get(replicas)
-        if rules is None:
-            rules = _compiled().rule_arrays(self.reference.params, weights, replicas)
-            self._rules[replicas] = rules
-        decisions: Decisions = _compiled().decide_balance(arrays, weights, rules)
-        return decisions
+        if self.engine == "numpy":
+            return decide_numpy(arrays, self.reference.params, self.weights(replicas))
+        decide = self._compiled_ticks.get(replicas)
+        if decide is None:
+            decide = self._compiled_tick(replicas)
+            self._compiled_ticks[replicas] = decide
+        return decide(arrays)
+
+    def _compiled_tick(self, replicas: int) -> Callable[[TickArrays], Decisions]:
+        """All that depends on G alone is done once: in Python it takes longer than the tick."""
+        weights = self.weights(replicas)
+        rules = _compiled().rule_arrays(self.reference.params, weights, replicas)
+        return partial(_compiled().decide_balance, weights=weights, rules=rules)
 
     @cached_property
-    def _rules(self) -> dict[int, Any]:
+    def _compiled_ticks(self) -> dict[int, Callable[[TickArrays], Decisions]]:
         return {}
 
     @cached_property

@@ -69,7 +69,8 @@ class TickArrays:
         return self.columns[:, self.start : self.start + horizon + 1]
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: a small tick would spend a tenth of its time on the four guarded assignments.
+@dataclass(slots=True)
 class Decisions:
     """Admissions of one tick, in decision order; the sequences have one entry per admission.
 
@@ -83,41 +84,46 @@ class Decisions:
         As in ``Admission``; None for routers without them.
     """
 
-    positions: Sequence[int]
-    replicas: Sequence[int]
+    positions: Sequence[int] | IntArray
+    replicas: Sequence[int] | IntArray
     stages: Sequence[int] | IntArray | None = None
     scores: Sequence[int] | IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
 
+    def lists(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Positions and replicas as Python integers."""
+        return _listed(self.positions), _listed(self.replicas)
+
     def admissions(self, pool: Sequence[Request]) -> list[Admission]:
         """The decisions as admissions of the pool's requests."""
         return [
             Admission(pool[position].id, replica, stage, score)
             for position, replica, stage, score in zip(
-                self.positions,
-                self.replicas,
-                self._listed(self.stages),
-                self._listed(self.scores),
+                *self.lists(),
+                self._or_none(self.stages),
+                self._or_none(self.scores),
                 strict=True,
             )
         ]
 
-    def _listed(self, values: Sequence[int] | IntArray | None) -> Sequence[int | None]:
-        if values is None:
-            return [None] * len(self)
-        return [int(value) for value in values]
+    def _or_none(self, values: Sequence[int] | IntArray | None) -> Sequence[int | None]:
+        return [None] * len(self) if values is None else _listed(values)
 
 
 def pack(state: TickState) -> TickArrays | None:
-    """Arrays of a checked state, None where a number is beyond what they hold exactly."""
+    """Arrays of a checked state, None where they cannot hold it: numbers too large, unequal speeds.
+
+    The reference decides what is not packed.
+    """
     pool, limited = list(state.pool), state.free_tokens is not None
     reserved = [request.reserved_tokens for request in pool] if limited else []
     room = [] if state.free_tokens is None else list(state.free_tokens)
     highest = max(max(row) for row in state.loads)
     if (
-        max(state.free_slots) > SLOT_LIMIT
+        state.paces is not None
+        or max(state.free_slots) > SLOT_LIMIT
         or _largest(reserved + room) > RESERVE_LIMIT
         or max(highest, sum(request.prompt_tokens for request in pool)) > LOAD_LIMIT
     ):
@@ -131,6 +137,12 @@ def pack(state: TickState) -> TickArrays | None:
         reserved_tokens=np.array(reserved, dtype=np.int64) if limited else None,
         free_tokens=np.array(room, dtype=np.int64) if limited else None,
     )
+
+
+def _listed(values: Sequence[int] | IntArray) -> Sequence[int]:
+    """Python integers."""
+    listed: Sequence[int] = values.tolist() if isinstance(values, np.ndarray) else values
+    return listed
 
 
 def _largest(values: Sequence[int]) -> int:

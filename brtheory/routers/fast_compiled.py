@@ -39,7 +39,7 @@ def decide_balance(
         check_token_limit(loads, prompts.tolist(), weights)
         # The quick look at the pool was too strict: its sum is within the limit.
         count, rows = balance_once(*state, weight_array, options, INT64_MAX)
-    return Decisions(rows[0].tolist(), rows[1].tolist(), rows[2], rows[3])
+    return Decisions(*rows)
 
 
 def decide_fifo(arrays: TickArrays) -> Decisions:
@@ -47,7 +47,7 @@ def decide_fifo(arrays: TickArrays) -> Decisions:
     _, rows = fifo_once(
         arrays.columns, arrays.start, arrays.free_slots, arrays.prompt_tokens, *_kv(arrays)
     )
-    return Decisions(rows[0].tolist(), rows[1].tolist())
+    return Decisions(rows[0], rows[1])
 
 
 def decide_window(arrays: TickArrays, params: WindowParams, patience: Patience) -> Decisions:
@@ -71,7 +71,7 @@ def decide_window(arrays: TickArrays, params: WindowParams, patience: Patience) 
         float(patience.longest_wait_s),
         params.window,
     )
-    return Decisions(rows[0].tolist(), rows[1].tolist())
+    return Decisions(rows[0], rows[1])
 
 
 def rule_arrays(

@@ -47,7 +47,7 @@ class CompiledHorizonState:
 
     @property
     def columns(self) -> IntArray:
-        """Buffer of the window, shape (G, 2 * (H + 1))."""
+        """Buffer of the window, shape (G, C), C > H + 1."""
         return self._state.columns
 
     @property

@@ -61,11 +61,25 @@ def _update(state: Horizon, admitted: IntArray, retired: IntArray, steps: int) -
     for g in range(len(state.lasting_tokens)):
         state.tokens_before[g] = state.lasting_tokens[g]
         state.count_before[g] = state.lasting_count[g]
-    answer = _exchange(state, admitted, retired)
+    answer = 0
+    if _fetch(state, admitted, retired):
+        answer = _exchange(state, admitted, retired)
     _add_what_lasts(state)
     if answer == 0:
         move_on(state, steps)
     return answer
+
+
+@kernel
+def _fetch(state: Horizon, admitted: IntArray, retired: IntArray) -> bool:
+    """Read from every slot concerned: reads in a row wait for memory together, not in turn."""
+    total = 0
+    for i in range(len(admitted)):
+        total += state.place[admitted[i, 0]]
+    for i in range(len(retired)):
+        total += state.place[retired[i]]
+    # Always so, which the compiler cannot know: it may not leave the reads out.
+    return total >= 0
 
 
 @kernel

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brtheory.core.cluster import IntArray
-from brtheory.routers.backend import entry_kernel, kernel
+from brtheory.routers.backend import entry_kernel
 from brtheory.routers.fast_oldest_kernels import fifo_tick, window_tick
-from brtheory.routers.fast_pool_kernels import Pool, append, make_pool
-from brtheory.routers.fast_replica_kernels import make_loads, make_out
+from brtheory.routers.fast_pool_kernels import fill, make_pool
+from brtheory.routers.fast_replica_kernels import as_out, make_loads
 from brtheory.routers.fast_subset_kernels import scratch_for
 from brtheory.routers.kernels import LARGEST, NEWEST, balance_tick, make_rules
 
@@ -39,16 +39,16 @@ def balance_once(
     rules = make_rules(weights, options)
     waiting, free = len(prompts), free_slots.sum()
     if waiting > 0 and prompts.max() > pool_limit // waiting:
-        return POOL_BEYOND_LIMIT, np.empty((4, 0), np.int64)
+        return POOL_BEYOND_LIMIT, np.empty((4, 1), np.int64)[:, :0]
     sort = free > rules.greedy or rules.order == LARGEST
     pool = make_pool(prompts, reserved, sort)
     # Without a sorted view nothing past the free slots and the candidates can be reached.
     reach = waiting if sort else min(waiting, free + rules.most)
-    _fill(pool, waiting - reach if rules.order == NEWEST else 0, reach)
+    fill(pool, waiting - reach if rules.order == NEWEST else 0, reach)
     loads = make_loads(columns, start, free_slots, room, len(weights))
-    out = make_out(min(waiting, free))
-    count = balance_tick(pool, reach, loads, start, rules, scratch_for(rules.most), out)
-    return count, _rows(out.position, out.replica, out.stage, out.score, count)
+    rows = np.empty((4, min(waiting, free)), np.int64)
+    count = balance_tick(pool, reach, loads, start, rules, scratch_for(rules.most), as_out(rows))
+    return count, rows[:, : max(count, 0)]
 
 
 @entry_kernel
@@ -63,11 +63,11 @@ def fifo_once(
     """Decide a tick of the pooled FIFO; as ``balance_once``, positions and replicas count."""
     pool = make_pool(prompts, reserved, False)
     reach = min(len(prompts), free_slots.sum())
-    _fill(pool, 0, reach)
+    fill(pool, 0, reach)
     loads = make_loads(columns, start, free_slots, room, 1)
-    out = make_out(reach)
-    count = fifo_tick(pool, reach, loads, out)
-    return count, _rows(out.position, out.replica, out.stage, out.score, count)
+    rows = np.empty((4, reach), np.int64)
+    count = fifo_tick(pool, reach, loads, as_out(rows))
+    return count, rows[:, :count]
 
 
 @entry_kernel
@@ -88,29 +88,10 @@ def window_once(
     pool = make_pool(prompts, reserved, False)
     free = free_slots.sum()
     reach = min(len(prompts), free + window)
-    _fill(pool, 0, reach)
+    fill(pool, 0, reach)
     loads = make_loads(columns, start, free_slots, room, 1)
-    out = make_out(min(reach, free))
+    rows = np.empty((4, min(reach, free)), np.int64)
     count = window_tick(
-        pool, reach, loads, ready_s, now_s, wait_weight, longest_wait_s, window, out
+        pool, reach, loads, ready_s, now_s, wait_weight, longest_wait_s, window, as_out(rows)
     )
-    return count, _rows(out.position, out.replica, out.stage, out.score, count)
-
-
-@kernel
-def _fill(pool: Pool, first: int, reach: int) -> None:
-    for position in range(first, first + reach):
-        append(pool, position)
-
-
-@entry_kernel
-def _rows(
-    position: IntArray, replica: IntArray, stage: IntArray, score: IntArray, count: int
-) -> IntArray:
-    rows = np.empty((4, max(count, 0)), np.int64)
-    for i in range(count):
-        rows[0, i] = position[i]
-        rows[1, i] = replica[i]
-        rows[2, i] = stage[i]
-        rows[3, i] = score[i]
-    return rows
+    return count, rows[:, :count]

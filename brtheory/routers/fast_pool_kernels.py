@@ -59,6 +59,25 @@ def append(pool: Pool, position: int) -> None:
 
 
 @kernel
+def fill(pool: Pool, first: int, count: int) -> None:
+    """Put the requests from position ``first`` on into an empty pool, oldest first."""
+    end, alive = len(pool.prompts), pool.alive
+    last = end
+    for position in range(first, first + count):
+        pool.after[last] = position
+        pool.before[position] = last
+        last = position
+    pool.after[last] = end
+    pool.before[end] = last
+    if len(alive) > 0:
+        leaves = len(alive) // 2
+        for position in range(first, first + count):
+            alive[leaves + pool.rank[position]] = 1
+        for node in range(leaves - 1, 0, -1):
+            alive[node] = alive[2 * node] | alive[2 * node + 1]
+
+
+@kernel
 def remove(pool: Pool, position: int) -> None:
     """Take a request out."""
     before, after = pool.before[position], pool.after[position]
@@ -83,8 +102,8 @@ def up_to(pool: Pool, ranks: int, room: int) -> int:
     found = _at_or_before(pool.alive, ranks - 1)
     while found >= 0 and not _has_room(pool, pool.order[found], room):
         found = _at_or_before(pool.alive, found - 1)
-    if found < 0:
-        return -1
+    if found <= 0 or pool.ranked[found - 1] != pool.ranked[found]:
+        return pool.order[found] if found >= 0 else -1
     first = count_below(pool.ranked, pool.ranked[found])
     return beyond(pool, first, room)
 

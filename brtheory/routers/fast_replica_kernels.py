@@ -25,9 +25,11 @@ class Loads(NamedTuple):
         Projected loads, shape (G, C); only read.
     cap, room, added, present
         Free slots; free KV tokens (empty where unlimited); tokens admitted in this tick; L_g now,
-        those included, side by side where the heap can reach them quickly.
+        those included.
     heap
         Indices of open replicas, the next one first.
+    major, minor
+        What the heap compares, by its nodes and so side by side.
     envelope, margins
         M_h, and m_{g,h} of the replica in turn, shape (H + 1,).
     """
@@ -38,6 +40,8 @@ class Loads(NamedTuple):
     added: IntArray
     present: IntArray
     heap: IntArray
+    major: IntArray
+    minor: IntArray
     envelope: IntArray
     margins: IntArray
 
@@ -56,28 +60,28 @@ def make_loads(
     columns: IntArray, start: int, free_slots: IntArray, room: IntArray, width: int
 ) -> Loads:
     """A tick's own view of the replicas; ``columns`` stays the caller's."""
-    replicas = len(free_slots)
+    # Few allocations: each costs as much as an admission to a small cluster.
+    own = np.empty((6, len(free_slots)), np.int64)
+    margins = np.empty((2, width), np.int64)
+    for g in range(len(free_slots)):
+        own[0, g] = free_slots[g]
+        own[1, g] = 0
+        own[2, g] = columns[g, start]
     return Loads(
-        columns,
-        free_slots.copy(),
-        room.copy(),
-        np.zeros(replicas, np.int64),
-        columns[:, start].copy(),
-        np.empty(replicas, np.int64),
-        np.empty(width, np.int64),
-        np.empty(width, np.int64),
+        columns, own[0], room.copy(), own[1], own[2], own[3], own[4], own[5], margins[0], margins[1]
     )
 
 
 @entry_kernel
 def make_out(entries: int) -> Out:
     """Room for ``entries`` decisions."""
-    return Out(
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-    )
+    return as_out(np.empty((4, entries), np.int64))
+
+
+@entry_kernel
+def as_out(rows: IntArray) -> Out:
+    """Decisions as the rows of one array."""
+    return Out(rows[0], rows[1], rows[2], rows[3])
 
 
 @kernel
@@ -123,9 +127,10 @@ def open_heap(loads: Loads, key: int) -> int:
     for g in range(len(loads.cap)):
         if loads.cap[g] > 0:
             loads.heap[size] = g
+            _set_key(loads, key, size)
             size += 1
     for node in range(size // 2 - 1, -1, -1):
-        _sift(loads, key, size, node)
+        _sift(loads, size, node)
     return size
 
 
@@ -135,7 +140,8 @@ def settle_top(loads: Loads, key: int, size: int) -> int:
     if loads.cap[loads.heap[0]] == 0:
         size -= 1
         loads.heap[0] = loads.heap[size]
-    _sift(loads, key, size, 0)
+    _set_key(loads, key, 0)
+    _sift(loads, size, 0)
     return size
 
 
@@ -153,29 +159,30 @@ def room_on(loads: Loads, replica: int) -> int:
 
 
 @kernel
-def _sift(loads: Loads, key: int, size: int, node: int) -> None:
-    heap, present, cap = loads.heap, loads.present, loads.cap
-    if node >= size:
-        return
-    moving = heap[node]
-    while 2 * node + 1 < size:
-        child = 2 * node + 1
-        if child + 1 < size and _precedes(present, cap, key, heap[child + 1], heap[child]):
-            child += 1
-        if not _precedes(present, cap, key, heap[child], moving):
-            break
-        heap[node] = heap[child]
-        node = child
-    heap[node] = moving
+def _set_key(loads: Loads, key: int, node: int) -> None:
+    """The larger (cap, margin) or (margin, cap) is the smaller (major, minor)."""
+    cap, load = loads.cap[loads.heap[node]], loads.present[loads.heap[node]]
+    loads.major[node] = -cap if key == SLOTS_FIRST else load
+    loads.minor[node] = load if key == SLOTS_FIRST else (-cap if key == MARGIN_FIRST else 0)
 
 
 @kernel
-def _precedes(present: IntArray, cap: IntArray, key: int, a: int, b: int) -> bool:
-    """Whether replica a has the larger (cap, margin) or (margin, cap), ties to the lower index."""
-    if key == SLOTS_FIRST and cap[a] != cap[b]:
-        return bool(cap[a] > cap[b])
-    if present[a] != present[b]:
-        return bool(present[a] < present[b])
-    if key == MARGIN_FIRST and cap[a] != cap[b]:
-        return bool(cap[a] > cap[b])
-    return a < b
+def _sift(loads: Loads, size: int, node: int) -> None:
+    """Move a node's entry down to its place, ties to the lower replica."""
+    heap, major, minor = loads.heap, loads.major, loads.minor
+    if node >= size:
+        return
+    g, first, second = heap[node], major[node], minor[node]
+    child = 2 * node + 1
+    while child < size:
+        # Which child precedes is a coin toss: added up, not branched on.
+        other = min(child + 1, size - 1)
+        a, b = major[other] - major[child], minor[other] - minor[child]
+        child += (a < 0) | ((a == 0) & ((b < 0) | ((b == 0) & (heap[other] < heap[child]))))
+        a, b = major[child] - first, minor[child] - second
+        if not ((a < 0) | ((a == 0) & ((b < 0) | ((b == 0) & (heap[child] < g))))):
+            break
+        heap[node], major[node], minor[node] = heap[child], major[child], minor[child]
+        node = child
+        child = 2 * node + 1
+    heap[node], major[node], minor[node] = g, first, second

@@ -1,9 +1,10 @@
 """The compiled tick of BR-0 and BR-H: the vectorised tick's ideas in plain loops.
 
 F is concave in Delta: the weight of the margins below x exceeds the reward exactly where x is past
-the peak. Over prompts or subset sums in ascending order the peak is found by bisection, and only
-the last sum before it and the first one past it are scored. The subsets' sums come out sorted by
-merging, one candidate at a time. All arithmetic is in int64, exact up to the token limit.
+the peak. Of any sums only the largest up to the peak and the smallest past it can be best: prompts
+are bisected, subsets looked at one by one, and only those between the two found so far are asked
+on which side they lie. Up to the least margin nothing overflows, so F is known at once and the
+envelope stays. All arithmetic is in int64, exact up to the token limit.
 """
 
 # ruff: noqa: PLR0917  # compiled functions take positional arguments only
@@ -24,17 +25,12 @@ from brtheory.routers.fast_replica_kernels import (
     room_on,
     settle_top,
 )
-from brtheory.routers.fast_subset_kernels import (
-    Scratch,
-    allowed,
-    keep_singles,
-    members,
-    sorted_subsets,
-)
+from brtheory.routers.fast_subset_kernels import Scratch, add_up, members
 
 OLDEST, NEWEST, LARGEST = range(3)
 BEYOND_LIMIT = -1
 """Answer of a tick whose loads exceed the token limit; nothing is decided then."""
+INT64_MAX = 2**63 - 1
 
 
 class Rules(NamedTuple):
@@ -110,7 +106,7 @@ def balance_tick(
         delta = 0
         for j in range(size_of_set):
             delta += pool.prompts[scratch.chosen[j]]
-        score = f_score(loads.margins, rules, delta)
+        score = f_score(loads.margins, rules, lowest, delta)
         for j in range(size_of_set):
             out.position[count] = scratch.chosen[j]
             out.replica[count] = replica
@@ -119,16 +115,17 @@ def balance_tick(
             _occupy(pool, loads, replica, scratch.chosen[j])
             count += 1
         free -= size_of_set
-        raise_row(loads, start, replica)
+        if delta > lowest:
+            raise_row(loads, start, replica)
         size = settle_top(loads, rules.key, size)
     return count
 
 
 @kernel
-def f_score(margins: IntArray, rules: Rules, delta: int) -> int:
-    """F of Delta tokens on the replica in focus."""
+def f_score(margins: IntArray, rules: Rules, lowest: int, delta: int) -> int:
+    """F of Delta tokens on the replica in focus; ``lowest`` is its least margin."""
     over = 0
-    if rules.price == 0:
+    if delta <= lowest or rules.price == 0:
         return rules.reward * delta
     if rules.price > 0:
         for h in range(len(margins)):
@@ -142,7 +139,7 @@ def f_score(margins: IntArray, rules: Rules, delta: int) -> int:
 @kernel
 def up_to_peak(margins: IntArray, rules: Rules, lowest: int, delta: int) -> bool:
     """Whether F does not fall on the last token before Delta; ``lowest`` is the least margin."""
-    if 0 <= rules.reward < rules.price:
+    if delta <= lowest or rules.reward < rules.price:
         return delta <= lowest
     below = 0
     if rules.price >= 0:
@@ -201,8 +198,8 @@ def _single(
             high = middle
     below, above = up_to(pool, low, room), beyond(pool, low, room)
     if below >= 0 and above >= 0:
-        score = f_score(loads.margins, rules, pool.prompts[above])
-        if score >= f_score(loads.margins, rules, pool.prompts[below]):
+        prompt, other = pool.prompts[below], pool.prompts[above]
+        if _gains(loads.margins, rules, lowest, prompt, other):
             below = -1
     scratch.chosen[0] = above if below < 0 else below
     return 1 if scratch.chosen[0] >= 0 else 0
@@ -214,15 +211,12 @@ def _set(
 ) -> int:
     """Stage 2: put the best set of candidates into ``chosen``, oldest first; its size."""
     candidates = _first_candidates(pool, rules, scratch.chosen)
-    count = sorted_subsets(pool, candidates, scratch)
-    count = allowed(pool, loads, replica, candidates, count, scratch)
-    if count == 0:
-        return 0
-    best = _best(loads.margins, rules, lowest, scratch.sums, count)
-    if f_score(loads.margins, rules, scratch.sums[best]) <= 0:
-        count = keep_singles(count, scratch)
-        best = _best(loads.margins, rules, lowest, scratch.sums, count)
-    return members(scratch, candidates, scratch.masks[best])
+    add_up(pool, candidates, scratch)
+    masks, most = 1 << candidates, loads.cap[replica]
+    best = _best_mask(loads, replica, rules, scratch, lowest, masks, most)
+    if most > 1 and f_score(loads.margins, rules, lowest, scratch.sums[best]) <= 0:
+        best = _best_mask(loads, replica, rules, scratch, lowest, masks, 1)
+    return members(scratch, candidates, best)
 
 
 @kernel
@@ -239,20 +233,44 @@ def _first_candidates(pool: Pool, rules: Rules, chosen: IntArray) -> int:
 
 
 @kernel
-def _best(margins: IntArray, rules: Rules, lowest: int, sums: IntArray, count: int) -> int:
-    """Index of the largest (F, Delta) in ascending sums, the first of equal sums."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if up_to_peak(margins, rules, lowest, sums[middle]):
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return 0
-    below = low - 1
-    while below > 0 and sums[below - 1] == sums[below]:
-        below -= 1
-    if low < count and f_score(margins, rules, sums[low]) >= f_score(margins, rules, sums[below]):
-        return low
-    return below
+def _best_mask(
+    loads: Loads,
+    replica: int,
+    rules: Rules,
+    scratch: Scratch,
+    lowest: int,
+    masks: int,
+    most: int,
+) -> int:
+    """Mask of at most ``most`` members with the largest (F, Delta), the first of equal ones.
+
+    0 if there is room for none.
+    """
+    sums, limited, room = scratch.sums, len(loads.room) > 0, room_on(loads, replica)
+    below, above, low, high = 0, 0, 0, INT64_MAX
+    mask = 1
+    while mask < masks:
+        delta = sums[mask]
+        if (
+            low < delta < high
+            and scratch.sizes[mask] <= most
+            and not (limited and scratch.needs[mask] > room)
+        ):
+            if up_to_peak(loads.margins, rules, lowest, delta):
+                below, low = mask, delta
+            else:
+                above, high = mask, delta
+        mask += mask if most == 1 else 1
+    if below == 0 or above == 0:
+        return below + above
+    return above if _gains(loads.margins, rules, lowest, low, high) else below
+
+
+@kernel
+def _gains(margins: IntArray, rules: Rules, lowest: int, low: int, high: int) -> bool:
+    """Whether F of ``high``, past the peak, is at least that of ``low``, up to the peak."""
+    score = f_score(margins, rules, lowest, low)
+    # One margin at least is overflown: often enough to know.
+    if rules.price > 0 and rules.reward * high - rules.price * (high - lowest) < score:
+        return False
+    return f_score(margins, rules, lowest, high) >= score
