@@ -13,6 +13,10 @@ from brtheory.study.grid.contenders import Scale
 from brtheory.study.grid.plan import Plan
 from brtheory.study.grid.study import View, run_grid
 from brtheory.study.grids.energy import ENERGY, energy_plan
+from brtheory.study.grids.paper import PAPER_TABLES, paper_plan
+from brtheory.study.grids.regimes import REGIMES, regime_plan
+from brtheory.study.grids.scaling import SCALING, scaling_plan
+from brtheory.study.grids.scenarios import NAMES, ROUTERS, SCENARIO_VIEW, scenario_plan
 
 Seeds = Annotated[
     int,
@@ -48,7 +52,126 @@ Out = Annotated[
 
 def add_grid_studies(app: typer.Typer) -> None:
     """Put the studies under ``brtheory study``."""
-    app.command("energy")(energy)
+    for name, command in (
+        ("tables", tables),
+        ("scenarios", scenarios),
+        ("scaling", scaling),
+        ("regimes", regimes),
+        ("energy", energy),
+    ):
+        app.command(name)(command)
+
+
+def tables(
+    seeds: Seeds = 5,
+    requests: Requests = None,
+    out: Out = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """The paper's two tables on surrogates of its traces, reported beside measured.
+
+    The main comparison at 8 replicas on both workloads, and the growth from 4 to 16 replicas. The
+    paper gives neither its step time nor its slots; the companion paper's simulator stands in (72
+    slots, 9.775 ms + 0.1005 us per token). So compare ratios to JSQ. What is reported is marked as
+    reported; what a pure barrier model cannot reproduce, and by how much, is said in words.
+
+    `brtheory study tables --out results/tables`
+    """
+    plan = paper_plan(Scale(seeds=seeds, requests=requests))
+    _study(plan, PAPER_TABLES, out, jobs, scheduler, as_json)
+
+
+def scenarios(
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Scenarios s1 to s4 and embedded workloads, comma-separated. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    routers: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated, as in `brtheory study`; JSQ is always included, because ratios "
+            "are quoted against it. Default: all common ones.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Seeds = 3,
+    requests: Requests = None,
+    out: Out = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Which router when: every router on ten kinds of requests, saturated and at 80 % load.
+
+    The scenarios s1 to s4 (30,000 requests each) make one thing hard each: long and widely spread
+    prompts, long outputs, few slots, short outputs; the embedded workloads follow published traces.
+    The recommendation is computed from the numbers. RESULTS.md is made from this study.
+
+    `brtheory study scenarios --on s1,s2,reasoning-r1 --routers br0,window`
+    """
+    names = NAMES if on is None else tuple(on.split(","))
+    compared = ROUTERS if routers is None else tuple(dict.fromkeys(["jsq", *routers.split(",")]))
+    plan = scenario_plan(Scale(seeds=seeds, requests=requests), names=names, routers=compared)
+    _study(plan, SCENARIO_VIEW, out, jobs, scheduler, as_json)
+
+
+def scaling(
+    workload: Annotated[
+        str, typer.Option(help="Embedded workload (see `brtheory workloads list`).")
+    ] = "azure-2023-conv",
+    slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
+    largest: Annotated[
+        int,
+        typer.Option(
+            min=2,
+            help="Largest number of replicas; all powers of two up to it are run. 1024 plays about "
+            "400,000 requests per run.",
+        ),
+    ] = 256,
+    seeds: Seeds = 3,
+    requests: Requests = None,
+    out: Out = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Imbalance, idle time and throughput as replicas are added, beside independent replicas.
+
+    A barrier waits for the fullest of G replicas, so what is lost grows with G like an expected
+    maximum. Each router stands beside G independent replicas whose slots are always full: by Monte
+    Carlo of their exact law, and by exact order statistics as if loads were normal. Two fits, a
+    power of G and a multiple of E[max of G normals], say how each one grows.
+
+    `brtheory study scaling --largest 1024 --workload reasoning-r1`
+    """
+    scale = Scale(seeds=seeds, requests=requests)
+    plan = scaling_plan(scale, workload=workload, slots=slots, largest=largest)
+    _study(plan, SCALING, out, jobs, scheduler, as_json)
+
+
+def regimes(
+    seeds: Seeds = 3,
+    requests: Requests = None,
+    out: Out = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """When the choice of router matters: backlog, step time, memory and prompts as heat maps.
+
+    Two planes: backlog against a0 L / b0 (how much of a step grows with load), and memory against
+    the spread of prompts. Each point says what JSQ loses at the barrier, what the best router
+    without predictions wins back, and which one that is.
+
+    `brtheory study regimes --seeds 5`
+    """
+    plan = regime_plan(Scale(seeds=seeds, requests=requests))
+    _study(plan, REGIMES, out, jobs, scheduler, as_json)
 
 
 def energy(

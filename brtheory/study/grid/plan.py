@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from brtheory.errors import InputError
 from brtheory.simulation.run import RunConfig
@@ -88,7 +89,7 @@ def run_cells(
     ]
 
 
-def axis(name: str, title: str, values: Mapping[Value, str] | Sequence[Value]) -> Axis:
+def axis(name: str, title: str, values: Mapping[Any, str] | Sequence[Value]) -> Axis:
     """An axis from values, or from values and how they are called."""
     titles = values if isinstance(values, Mapping) else {value: str(value) for value in values}
     return Axis(

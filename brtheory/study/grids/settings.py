@@ -90,6 +90,15 @@ def embedded_settings(names: Sequence[str]) -> list[Setting]:
     ]
 
 
+def cluster_text(setting: Setting) -> str:
+    """Cluster and step time in words."""
+    shape, step = setting.shape, setting.step_time
+    return (
+        f"{shape.replicas} × {shape.slots} slots, step {1e3 * step.b0:g} ms + "
+        f"{1e6 * step.a0:g} µs per token"
+    )
+
+
 def setting_routers(setting: Setting, routers: Sequence[str], scale: Scale) -> dict[str, Choice]:
     """The routers with what a setting decides, such as an automatic horizon."""
     trace = setting.supply.take(setting.requests_at(scale), seed=0)
