@@ -42,11 +42,11 @@ def _ceiling(document: GridDocument) -> Finding | None:
         return None
     reported = reported_ratio((PROPRIETARY, 8, ORACLE_H80), THROUGHPUT)
     text = (
-        f"Throughput in a pure barrier model at G = 8, on the private trace's surrogate: BR-0, BR-H "
-        f"with an oracle and Window give {change(min(gains))} to {change(max(gains))} % against "
-        f"JSQ, and no router can give more than {100 * ceiling.value:+.1f} %, because JSQ waits no "
-        f"longer than that ({100 * bare.value:+.1f} % if a step had no fixed part at all). Reported "
-        f"are {change(reported)} % for BR-H with an oracle"
+        f"Throughput in a pure barrier model at G = 8, on the private trace's surrogate: BR-0, "
+        f"BR-H with an oracle and Window give {change(min(gains))} to {change(max(gains))} % "
+        f"against JSQ, and no router can give more than {100 * ceiling.value:+.1f} %, because JSQ "
+        f"waits no longer than that ({100 * bare.value:+.1f} % if a step had no fixed part at "
+        f"all). Reported are {change(reported)} % for BR-H with an oracle"
     )
     if reported - 1 > bare.value:
         text += ": a pure barrier model cannot reproduce that with any step-time constants."
