@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from brtheory.routers.params import BalanceRouteParams, HorizonParams, WindowParams
+from brtheory.routers.params import (
+    BalanceFutureParams,
+    BalanceRouteParams,
+    HorizonParams,
+    WindowParams,
+)
 from brtheory.study.results import StudyDocument
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,7 +80,9 @@ def _shell(command, folder):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [BalanceRouteParams, HorizonParams, WindowParams])
+@pytest.mark.parametrize(
+    "kind", [BalanceRouteParams, HorizonParams, BalanceFutureParams, WindowParams]
+)
 def test_every_parameter_of_a_router_is_documented_with_its_default(kind):
     text = (ROOT / "docs" / "routers.md").read_text(encoding="utf-8")
     for name, parameter in inspect.signature(kind).parameters.items():

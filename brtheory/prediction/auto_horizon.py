@@ -1,4 +1,4 @@
-"""A horizon that follows the load: about one to two times the steps between completions.
+"""A horizon that follows the load: the steps between two completions on a replica.
 
 Look-ahead is worth what it sees: requests that leave. On one replica a request completes once in
 
@@ -12,7 +12,7 @@ from collections import deque
 
 from brtheory.errors import InputError
 
-DEFAULT_FACTOR = 1.5
+DEFAULT_FACTOR = 1.0
 SHORTEST, LONGEST = 1, 512
 FIRST_HORIZON = 80
 """Horizon until enough completions have been seen."""

@@ -23,8 +23,15 @@ from brtheory.routers.baselines import (
     Random,
     RoundRobin,
 )
+from brtheory.routers.bf_io import BalanceFuture
 from brtheory.routers.fast import FastBalanceRoute, FastEngine, FastPoolFifo, FastWindow
-from brtheory.routers.params import BalanceRouteParams, HorizonParams, NoParams, WindowParams
+from brtheory.routers.params import (
+    BalanceFutureParams,
+    BalanceRouteParams,
+    HorizonParams,
+    NoParams,
+    WindowParams,
+)
 from brtheory.routers.protocol import Router
 from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
 from brtheory.routers.window import Window
@@ -110,6 +117,14 @@ _BUILT_IN = (
         HorizonParams,
         needs_predictor=True,
         speed_up=FastBalanceRoute,
+    ),
+    RouterSpec(
+        "bf-io",
+        "pooled",
+        "the companion paper's published rule: fill the smallest margin over a horizon",
+        lambda params, _rng: BalanceFuture(params),
+        BalanceFutureParams,
+        needs_predictor=True,
     ),
     RouterSpec(
         "window",

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brtheory.core.requests import Request
+from brtheory.core.tick import TickState
 from brtheory.errors import InputError
+from brtheory.routers.bf_io import BalanceFuture
+from brtheory.routers.params import BalanceFutureParams
 from brtheory.simulation.companion import (
     STEP_BASE_S,
     STEP_S_PER_TOKEN,
@@ -15,7 +19,7 @@ from brtheory.simulation.companion import (
     run_companion,
 )
 
-POLICIES = ("least-tokens", "round-robin")
+POLICIES = ("least-tokens", "round-robin", "bf-io")
 requests_lists = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 8)), min_size=1, max_size=40)
 
 
@@ -39,6 +43,13 @@ def naive(requests, *, policy, replicas, slots):
 
     while True:
         pointer, seen = 0, min(4 * replicas, len(waiting))
+        if policy == "bf-io":
+            for position, replica in future_choices(waiting, running, seen=seen, slots=slots):
+                running[replica].append(waiting[position])
+                waiting[position] = None
+                last_admission = len(peaks)
+            waiting = [request for request in waiting if request is not None]
+            seen = 0
         for _ in range(seen):
             free = [replica for replica in range(replicas) if len(running[replica]) < slots]
             if not free:
@@ -69,6 +80,23 @@ def naive(requests, *, policy, replicas, slots):
     )
 
 
+def future_choices(waiting, running, *, seen, slots):
+    """What ``bf-io`` decides on loads that only completions change, true lengths known."""
+    left = [request[1] for requests in [waiting, *running] for request in requests]
+    horizon = min(72, max(left, default=1))
+    rows = [
+        [sum(weight for weight, rest in requests if rest > h) for h in range(horizon + 1)]
+        for requests in running
+    ]
+    state = TickState(
+        loads=rows,
+        free_slots=[slots - len(requests) for requests in running],
+        pool=[Request(i, waiting[i][0]) for i in range(seen)],
+    )
+    admissions = BalanceFuture(BalanceFutureParams(horizon=horizon)).tick(state)
+    return [(admission.id, admission.replica) for admission in admissions]
+
+
 @given(
     requests=requests_lists,
     policy=st.sampled_from(POLICIES),
@@ -95,7 +123,8 @@ def test_a_single_replica_works_off_exactly_the_work_there_is(requests, policy, 
 @settings(max_examples=50, deadline=None)
 def test_the_placement_changes_the_clock_but_never_the_steps(requests, policy, replicas):
     # Admission in file order while a slot is free does not depend on which replica is chosen.
-    results = [run(requests, policy=name, replicas=replicas, slots=2) for name in POLICIES]
+    in_order = ("least-tokens", "round-robin")
+    results = [run(requests, policy=name, replicas=replicas, slots=2) for name in in_order]
     assert results[0].steps == results[1].steps
     assert results[0].steps_before_last_admission == results[1].steps_before_last_admission
 
@@ -168,7 +197,9 @@ def test_the_published_figures_on_the_azure_conversations(traces_dir, policy, pu
 
 
 def test_an_unknown_policy_is_named():
-    with pytest.raises(InputError, match=r"^policy: expected one of least-tokens, round-robin"):
+    with pytest.raises(
+        InputError, match=r"^policy: expected one of least-tokens, round-robin, bf-io"
+    ):
         run([(1, 1)], policy="jsq", replicas=1, slots=1)
 
 
