@@ -160,6 +160,8 @@ class TickProblem:
         if not self.state.loads:
             raise InputError("replicas", "at least one replica", 0)
         check_state(self.state, horizon=len(self.state.loads[0]) - 1)
+        if self.state.paces is not None:
+            raise InputError("replicas", "replicas that are alike in speed", "unequal ones")
 
     @property
     def rows(self) -> int:
@@ -205,6 +207,7 @@ def admission_steps(assignment: Assignment) -> dict[int, int]:
 
 def first_tick(instance: Instance, objective: ObjectiveName) -> TickProblem:
     """The first tick of an instance: empty replicas, and the requests ready first as the pool."""
+    instance.check_alike()
     first = min((r.ready for r in instance.requests), default=0)
     pool = [
         Request(r.id, r.prompt_tokens, reserved_tokens=r.prompt_tokens + r.output_tokens)

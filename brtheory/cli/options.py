@@ -45,13 +45,25 @@ def parse_params(spec: RouterSpec, given: Sequence[str] | None) -> object:
     InputError
         If a text has no ``=``, or a parameter is unknown, given twice or out of range.
     """
+    values = key_value_pairs(given or (), where="--param")
+    return params_from_text(spec.params, values, where=f"--param of {spec.name}")
+
+
+def key_value_pairs(given: Sequence[str], *, where: str) -> dict[str, str]:
+    """Texts ``K=V`` as names and values; dashes in names are underscores.
+
+    Raises
+    ------
+    InputError
+        If a text has no ``=``, or a name is given twice.
+    """
     values: dict[str, str] = {}
-    for text in given or ():
+    for text in given:
         key, equals, value = text.partition("=")
         if not equals:
-            raise InputError("--param", "K=V", repr(text))
+            raise InputError(where, "K=V", repr(text))
         name = key.strip().replace("-", "_")
         if name in values:
-            raise InputError("--param", "each parameter once", f"{name} twice")
+            raise InputError(where, "each parameter once", f"{name} twice")
         values[name] = value.strip()
-    return params_from_text(spec.params, values, where=f"--param of {spec.name}")
+    return values

@@ -12,6 +12,7 @@ from brtheory.files import write_text_atomic
 from brtheory.offline.assignment import AssignmentDocument
 from brtheory.offline.evaluate import EvaluationDocument
 from brtheory.offline.instance import InstanceDocument
+from brtheory.offline.replicas import ReplicasDocument
 from brtheory.prediction.evaluation_document import PredictEvaluateDocument
 from brtheory.routers.tick_document import TickAnswerDocument, TickDocument
 from brtheory.simulation.benchmark.document import BenchDocument
@@ -22,6 +23,7 @@ from brtheory.traces.describe import DescriptionDocument
 
 CONTRACTS: dict[str, type[BaseModel]] = {
     "instance": InstanceDocument,
+    "replicas": ReplicasDocument,
     "assignment": AssignmentDocument,
     "evaluation": EvaluationDocument,
     "tick": TickDocument,

@@ -12,6 +12,19 @@ from rich.table import Table
 from brtheory.cli.description_view import show_dropped
 from brtheory.cli.options import Json, Params, PredictorName, RouterName, Seed, parse_params
 from brtheory.cli.progress import progress_bar
+from brtheory.cli.run_options import (
+    Perturb,
+    ReplicaFile,
+    Replicas,
+    ReplicaSlots,
+    ReplicaSpeeds,
+    TransferOverlap,
+    TransferPerToken,
+    TransferSeconds,
+    perturbation_from_options,
+    shape_from_options,
+    transfer_from_options,
+)
 from brtheory.cli.trace_input import (
     ColumnsOption,
     End,
@@ -46,16 +59,20 @@ def simulate(
     end: End = None,
     rate: Rate = 1.0,
     columns: ColumnsOption = None,
-    replicas: Annotated[int, typer.Option(min=1, help="Decode replicas, G.")] = 8,
+    replicas: Replicas = None,
     slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
     kv_capacity: Annotated[
         int | None, typer.Option(min=1, help="KV tokens a replica can reserve; default unlimited.")
     ] = None,
+    replica_speeds: ReplicaSpeeds = None,
+    replica_slots: ReplicaSlots = None,
+    replica_file: ReplicaFile = None,
     arrivals: Annotated[
         str,
         typer.Option(
             help="closed:X keeps X × replicas × slots requests in the system; open:X plays the "
-            "trace at X times its rate; open:rho=R is Poisson at R times BR-0's saturated rate; "
+            "trace at X times its rate; open:rho=R is Poisson at R times BR-0's saturated rate "
+            "(:burst=B:cycle=S after it: B times the rate while on, on and off in S seconds); "
             "all: everything at the start."
         ),
     ] = "closed:1.25",
@@ -68,25 +85,41 @@ def simulate(
     prefill_s_per_token: Annotated[
         float, typer.Option(help="Prefill delay: seconds per prompt token.")
     ] = 0.0,
+    transfer_s: TransferSeconds = 0.0,
+    transfer_s_per_token: TransferPerToken = 0.0,
+    transfer_overlap: TransferOverlap = False,
+    perturb: Perturb = None,
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file too.")] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate barrier-synchronised decode and print what a router wastes and what users feel.
 
-    Every step lasts b0 + a0 * (load of the fullest replica); the others wait. Figures are given
+    Every step lasts b0 + a0 * (load of the fullest replica); the others wait. Where replicas
+    differ it lasts as long as the slowest takes, and idle figures are in time. Figures are given
     over all steps and over the loaded window (first 10 % completed .. last request ready), which
     is the one to compare routers by.
     """
     spec = find_router(router)
     config = RunConfig(
         router=router,
-        shape=ClusterShape(replicas, slots, kv_capacity),
+        shape=shape_from_options(
+            replicas=replicas,
+            slots=slots,
+            kv_capacity=kv_capacity,
+            speeds=replica_speeds,
+            slots_each=replica_slots,
+            file=replica_file,
+        ),
         params=parse_params(spec, param),
         predictor=predictor,
         arrivals=parse_arrivals(arrivals),
         step_time=StepTime(a0=a0, b0=b0),
         prefill=PrefillDelay(prefill_s, prefill_s_per_token),
         seed=seed,
+        transfer=transfer_from_options(
+            seconds=transfer_s, seconds_per_token=transfer_s_per_token, overlap=transfer_overlap
+        ),
+        perturbation=perturbation_from_options(perturb),
     )
     source, dropped = load_requests(
         trace, workload, requests=requests, seed=seed, on_error=on_error, start=start, end=end,
@@ -109,7 +142,13 @@ def simulate(
         typer.echo(document)
     else:
         show_dropped(Console(), dropped)
-        _show(f"{router}, {replicas} x {slots}, {arrivals}", source, metrics)
+        _show(f"{router}, {_cluster(config.shape)}, {arrivals}", source, metrics)
+
+
+def _cluster(shape: ClusterShape) -> str:
+    if shape.unequal is None:
+        return f"{shape.replicas} x {shape.slots}"
+    return " + ".join(f"{r.slots} at {r.speed:g}" for r in shape.unequal)
 
 
 def _show(conditions: str, source: Trace, metrics: Mapping[str, object]) -> None:

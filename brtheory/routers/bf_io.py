@@ -77,9 +77,12 @@ class BalanceFuture:
         Raises
         ------
         InputError
-            If the state does not fit (``check_state``) or holds numbers beyond the exact limits.
+            If the state does not fit (``check_state``), holds numbers beyond the exact limits, or
+            replicas differ in speed, which the program knows nothing of.
         """
         check_state(state, horizon=self.horizon)
+        if state.paces is not None:
+            raise InputError("bf-io", "replicas that are alike in speed", "unequal ones")
         weights = self.weights(len(state.loads))
         check_token_limit(state.loads, [r.prompt_tokens for r in state.pool], weights)
         arrays = pack(state)

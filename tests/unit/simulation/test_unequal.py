@@ -182,6 +182,13 @@ def test_numbers_with_too_many_digits_for_64_bits_are_refused():
         run([(10**6, 5)], "jsq", shape=shape, plan=at_once(1), step_time=StepTime())
 
 
+@pytest.mark.parametrize("name", ["bf-io", "exact-tick"])
+def test_routers_that_know_no_speeds_say_so(name):
+    shape = unequal_shape([Replica(1), Replica(1, 0.5)])
+    with pytest.raises(InputError, match="alike in speed"):
+        run([(5, 2)], name, shape=shape, plan=at_once(1), step_time=StepTime())
+
+
 def test_the_judge_by_hand_in_exact_fractions():
     shape = {"slots": 1, "unequal": (Replica(1), Replica(1, 0.3))}
     instance = replace(two_requests(), **shape)
