@@ -207,10 +207,13 @@ def settled(result: Result) -> Result:
 
 
 def config_values(config: RunConfig) -> dict[str, Any]:
-    """A run's configuration as JSON values: every field but the engine, which changes nothing."""
+    """A run's configuration as JSON values: all that is not None, without the engine.
+
+    Which engine runs changes nothing; an option that is None is as if it did not exist.
+    """
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     del values["backend"]
-    return {name: _plain(value) for name, value in values.items()} | {
+    return {name: _plain(value) for name, value in values.items() if value is not None} | {
         "params": params_values(config.params),
         "arrivals": str(config.arrivals),
         **_model(config.predictor),
@@ -225,8 +228,11 @@ def params_values(params: object) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """Parts of a configuration are dataclasses of plain values, or plain values."""
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    """Parts of a configuration are dataclasses, or tuples of them, or plain values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        values = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {name: _plain(part) for name, part in values.items() if part is not None}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _model(predictor: str) -> dict[str, str]:

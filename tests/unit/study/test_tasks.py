@@ -1,6 +1,7 @@
 """Tasks: results that survive JSON, and a sampler that does not depend on how steps come."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brtheory.analysis.stationary import WeightLaw, stationary_imbalance
+from brtheory.core.unequal import Replica
 from brtheory.simulation.metrics import summarise
+from brtheory.simulation.perturbation import Perturbation
 from brtheory.simulation.run import simulate
+from brtheory.simulation.workload import unequal_shape
 from brtheory.study.tasks import LoadSampler, LoadsTask, RunTask, StationaryTask
 from tests.unit.study.samples import run_config, small_trace
 
@@ -68,6 +72,19 @@ def test_stationary_task_is_the_analysis():
     result = StationaryTask(3, 2, 50, seed=5).run(trace)
     assert result["mean"] == drawn.excess_tokens.mean
     assert result["standard_error"] == drawn.excess_tokens.standard_error
+
+
+def test_identities_are_what_json_reads_back_and_leave_out_what_is_not_there():
+    replicas = [Replica(2, 0.5), Replica(4, b0=0.03)]
+    config = replace(
+        run_config("br0"), shape=unequal_shape(replicas), perturbation=Perturbation(drift=0.5)
+    )
+    identity = RunTask(config).identity()
+    assert json.loads(json.dumps(identity)) == identity
+    own = [{"slots": 2, "speed": 0.5}, {"slots": 4, "speed": 1.0, "b0": 0.03}]
+    assert identity["shape"] == {"replicas": 2, "slots": 4, "unequal": own}
+    assert identity["perturbation"]["drift"] == 0.5
+    assert "transfer" not in identity
 
 
 def test_identity_tells_runs_apart():
