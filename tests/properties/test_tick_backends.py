@@ -34,7 +34,7 @@ def random_state(rng, *, horizon, limit):
     """A state with few distinct numbers, or with numbers that reach the limit of exactness."""
     replicas, waiting = sized(rng, 1, 12, often=5), sized(rng, 0, 40, often=8)
     scale = int(rng.choice([3, 12, 500, 10**6])) if rng.random() < 0.95 else limit
-    top = max(1, 2 * scale // max(1, waiting)) if scale == limit else scale
+    top = min(2**62, max(1, 2 * scale // max(1, waiting))) if scale == limit else scale
     growth = rng.integers(0, scale // 4 + 1, size=(replicas, horizon + 1))
     base = rng.integers(0, scale // 2 + 1, size=(replicas, 1))
     loads = np.where(rng.random((replicas, 1)) < 0.3, base, growth + base)
