@@ -19,8 +19,7 @@ from brtheory.proxy.fleet import Worker
 from brtheory.proxy.proxy import Proxy, add_decode, add_prefill, drain_worker, remove_worker
 from brtheory.proxy.settings import DecodeNode, PrefillNode
 from brtheory.proxy.state import describe, state_of
-from brtheory.proxy.ticker import RouterChoice
-from brtheory.routers.registry import router_specs
+from brtheory.proxy.ticker import RouterChoice, servable_routers
 
 LARGEST_BODY = 1 << 20
 Model = TypeVar("Model", bound=BaseModel)
@@ -137,13 +136,14 @@ class Admin:
             "params": dict(choice.params),
             "predictor": choice.predictor,
             "seed": choice.seed,
-            "available": list(router_specs()),
+            "available": servable_routers(),
         }
         return _answer(200, document)
 
     async def _switch(self, request: web.Request) -> web.Response:
         wanted = await _body(request, NewRouter)
-        choice = RouterChoice(wanted.name, wanted.params, wanted.predictor, wanted.seed)
+        backend = self._proxy.settings.router.backend
+        choice = RouterChoice(wanted.name, wanted.params, wanted.predictor, wanted.seed, backend)
         # One at a time, in the order they came: the last one asked for is the one that stays.
         async with self._switching:
             # Compiling takes seconds: not in the loop that streams.

@@ -265,7 +265,8 @@ def _grow_by_time(work: Work, started_s: float) -> None:
 
 async def _drain(answer: Answer) -> None:
     """Wait for the answer's end, so that its connection can be used again."""
-    await asyncio.wait([answer.ended], timeout=DRAIN_S)
+    if not answer.ended.done():
+        await asyncio.wait([answer.ended], timeout=DRAIN_S)
 
 
 def _error_reply(body: bytes) -> Reply:

@@ -109,8 +109,12 @@ def quick_usage(data: bytes) -> tuple[int, bytes] | None:
 def _kind(data: bytes, rest: bytes) -> ChunkKind:
     if b'"choices"' not in rest:
         return ChunkKind.ERROR if _has(data, "error") else ChunkKind.OTHER
-    if _NO_CHOICES.search(rest) is None:
+    empty = _NO_CHOICES.search(rest)
+    if empty is None:
         return ChunkKind.CHOICES
+    if rest.count(b"{", 0, empty.start()) == 1 and b"}" not in rest[: empty.start()]:
+        # Nothing has been opened before but the chunk itself: these are its own choices.
+        return ChunkKind.USAGE
     value = member_value(data, ("choices",)) or b""
     return ChunkKind.USAGE if value.strip(b"[] \t\r\n") == b"" else ChunkKind.CHOICES
 

@@ -71,7 +71,7 @@ def check_settings(settings: Settings) -> None:
     """
     connector = make_connector(settings.connector.name, lease_s=settings.connector.lease_s)
     router = settings.router
-    RouterChoice(router.name, router.params, router.predictor, router.seed).build()
+    RouterChoice(router.name, router.params, router.predictor, router.seed, router.backend).build()
     if not settings.decode:
         raise InputError("decode", "at least one decode node", "none")
     if (connector.lease_s is not None) != bool(settings.prefill):

@@ -93,17 +93,14 @@ class Desk:
 
     def dispatch(self) -> None:
         """Expire, bind, and let the line move: everything that can happen now."""
-        for pooled in self.pool.take_expired(self.clock()):
-            self.waiting.pop(pooled.request.id).expire()
-        for binding in self.ticker.tick(self.fleet.live("decode")):
-            self.forced += binding.forced
-            waiting = self.waiting.pop(binding.pooled.request.id)
-            waiting.bind(binding.hold, forced=binding.forced)
+        if len(self.pool):
+            self._move_pool()
         self.pump()
 
     def pump(self) -> None:
         """Let requests pass the gate while there is room."""
-        self.gate.pump(self._may_pass, now_s=self.clock())
+        if len(self.gate):
+            self.gate.pump(self._may_pass, now_s=self.clock())
 
     def learn_step(self, seconds: float) -> None:
         """Take in the time between two tokens that a stream has shown."""
@@ -125,6 +122,14 @@ class Desk:
         free = sum(b.slots - b.bound for b in books)
         window_s = LEASE_SHARE * (self.connector.lease_s or 0.0)
         return free + max(CHOICE, len(live), self._freed_within(window_s))
+
+    def _move_pool(self) -> None:
+        for pooled in self.pool.take_expired(self.clock()):
+            self.waiting.pop(pooled.request.id).expire()
+        for binding in self.ticker.tick(self.fleet.live("decode")):
+            self.forced += binding.forced
+            waiting = self.waiting.pop(binding.pooled.request.id)
+            waiting.bind(binding.hold, forced=binding.forced)
 
     def _freed_within(self, window_s: float) -> int:
         """Slots freed in the last ``window_s`` seconds, by their pace where memory ends before."""

@@ -114,7 +114,7 @@ class Fleet:
 
     def live(self, role: Role) -> list[str]:
         """Names of the workers of a role that get new requests."""
-        return [worker.name for worker in self.of(role) if worker.live]
+        return [w.name for w in self.workers.values() if w.role == role and w.live]
 
 
 def decode_replicas(

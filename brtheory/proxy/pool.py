@@ -148,6 +148,10 @@ class WaitingPool:
         """As a tick sees them."""
         return self._requests
 
+    def find(self, request_id: int) -> Request:
+        """The pooled request of an id."""
+        return self._entries[request_id].request
+
     def add(self, pooled: Pooled) -> None:
         """Put a prefilled request in, at its place by ready time."""
         self._requests.add(pooled.request)

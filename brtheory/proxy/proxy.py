@@ -39,7 +39,7 @@ def build_desk(settings: Settings, clock: Callable[[], float]) -> Desk:
     mirror, waiting, history = LoadMirror(), WaitingPool(), OutputHistory(router.history)
     if router.history_file is not None:
         history.load(router.history_file)
-    choice = RouterChoice(router.name, router.params, router.predictor, router.seed)
+    choice = RouterChoice(router.name, router.params, router.predictor, router.seed, router.backend)
     desk = Desk(
         fleet=Fleet(),
         connector=make_connector(settings.connector.name, lease_s=settings.connector.lease_s),

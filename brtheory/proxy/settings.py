@@ -54,6 +54,10 @@ class RouterSettings(Contract):
     params: dict[str, Any] = Field(default={}, description="Its parameters.")
     predictor: Literal["survival", "exact-match"] = "survival"
     seed: int = Field(default=0, ge=0)
+    backend: Literal["numpy", "compiled", "auto"] = Field(
+        default="numpy",
+        description="Tick implementation; compiled takes a minute at the first start.",
+    )
     tick_interval_s: float = Field(
         default=0.0,
         ge=0,

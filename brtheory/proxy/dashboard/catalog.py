@@ -4,12 +4,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from brtheory.proxy.ticker import servable_routers
 from brtheory.routers.registry import RouterSpec, router_specs
 
 
 def router_catalog() -> list[dict[str, Any]]:
-    """All routers of the registry; ``params`` is a JSON Schema of each one's parameters."""
-    return [_entry(spec) for spec in router_specs().values()]
+    """All routers that can serve; ``params`` is a JSON Schema of each one's parameters."""
+    servable = servable_routers()
+    return [_entry(spec) for name, spec in router_specs().items() if name in servable]
 
 
 def _entry(spec: RouterSpec) -> dict[str, Any]:

@@ -6,16 +6,20 @@ import pytest
 
 from brtheory.core.tick import TickState
 from brtheory.errors import InputError
+from brtheory.proxy.config import load_settings
 from brtheory.proxy.desk import Desk
 from brtheory.proxy.dispatcher import Dispatcher
 from brtheory.proxy.events import ClientLeft, Completed, DecodeOpened, FirstByte, PrefillDone
 from brtheory.proxy.lifecycle import Phase
 from brtheory.proxy.passage import Passage
-from brtheory.proxy.ticker import RouterChoice
+from brtheory.proxy.ticker import RouterChoice, servable_routers
 from brtheory.routers.params import BalanceRouteParams
 from brtheory.routers.reference import BalanceRoute
+from brtheory.routers.registry import router_specs
 from tests.unit.proxy.desk import books_are_empty, enter, make_desk
 from tests.unit.proxy.engines import asynchronous
+
+SERVED = ("connector.name=none", 'decode=[{name = "d", url = "http://d"}]')
 
 
 def pooled(desk: Desk, *prompts: int) -> list[Passage]:
@@ -96,6 +100,32 @@ def test_past_the_lease_it_is_prefilled_again_once_and_then_given_up() -> None:
     assert books_are_empty(desk)
 
 
+@pytest.mark.parametrize("name", ["exact-tick", "bf-io-exact"])
+def test_routers_that_solve_an_optimisation_each_tick_are_refused(name: str) -> None:
+    """They would stop every stream for the time of a tick, which has no bound."""
+    assert name in router_specs()
+    assert name not in servable_routers()
+    desk, _ = make_desk()
+    with pytest.raises(InputError, match=f"router.name: expected one that decides.*'{name}'"):
+        desk.ticker.use(RouterChoice(name))
+    assert desk.ticker.choice.name == "br0"
+    with pytest.raises(InputError, match="no stream moves"):
+        load_settings(None, environment={}, flags=[*SERVED, f"router.name={name}"])
+
+
+@pytest.mark.parametrize("pooled_requests", [1, 2, 3, 20])
+def test_the_fast_tick_binds_as_the_reference_does(pooled_requests: int) -> None:
+    """Pools of one or two go to the reference, larger ones to arrays: nobody can tell."""
+    prompts = [10 * (7 * n % 13) + 1 for n in range(pooled_requests)]
+    bound = []
+    for choice in (RouterChoice(backend="reference"), RouterChoice(backend="numpy")):
+        desk, _ = make_desk(replicas=3, slots=8, choice=choice)
+        passages = pooled(desk, *prompts)
+        desk.dispatch()
+        bound.append(replicas(passages))
+    assert bound[0] == bound[1]
+
+
 def test_a_router_that_fails_is_stood_in_for_by_fifo() -> None:
     class Broken:
         horizon = 0
@@ -105,7 +135,7 @@ def test_a_router_that_fails_is_stood_in_for_by_fifo() -> None:
 
     desk, _ = make_desk()
     desk.ticker._router = Broken()
-    passages = pooled(desk, 10, 20)
+    passages = pooled(desk, 10, 20, 30)
     desk.dispatch()
     assert None not in replicas(passages)
     assert desk.ticker.fallbacks == 1
