@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from brtheory.core.horizon import RebuiltHorizonState, predicted_finish
 from brtheory.core.requests import Request
+from brtheory.prediction.projection_rules import ProjectionRules
 from brtheory.prediction.protocol import Prediction, Running
 from brtheory.proxy.desk import Desk
 from brtheory.proxy.events import (
@@ -222,7 +223,8 @@ def test_in_lockstep_projected_rows_equal_the_rebuild_from_the_truth(
     for name in names:
         mirror.add_replica(name, slots=20)
     predictor = Lookup(outputs)
-    projection = StreamProjection(predictor, names=names, horizon=horizon, refresh=1000)
+    rules = ProjectionRules(refresh=1000)
+    projection = StreamProjection(predictor, names=names, horizon=horizon, rules=rules)
     holds = {}
     truth = RebuiltHorizonState(replicas=3, horizon=horizon)
     for step in range(24):

@@ -1,0 +1,110 @@
+"""What was measured, as a table and a figure: every figure is the rows', none is typed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+DIRECT = "direct"
+TARGET_US = 40.0
+COLOURS = {"brtheory": "#00688b", "vllm-router": "#c05a00", "xpyd-proxy": "#777777"}
+
+STREAMED = (
+    (
+        "| router | streams | CPU us a token | chunks/s a core | first token later, ms "
+        "| added a token, ms | KiB a stream | its core | clients' core |"
+    ),
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+)
+OTHERS = (
+    (
+        "| router | CPU us a small request | small request later, ms "
+        "| chunks/s when asked for more than it can | clients' core meanwhile |"
+    ),
+    "|---|--:|--:|--:|--:|",
+)
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def as_table(document: Mapping[str, Any]) -> str:
+    """Markdown of a result document."""
+    on = ", ".join(f"{name} {value}" for name, value in document["machine"].items())
+    rows: Rows = document["rows"]
+    before, after = document["load_average"]
+    lines = [
+        f"Measured on: {on}; load average {before:.1f} before and {after:.1f} after.",
+        "",
+        *STREAMED,
+        *(_streamed(row, rows) for row in rows if row["kind"] == "streams"),
+        "",
+        *OTHERS,
+        *(_others(name, rows) for name in _names(rows) if name != DIRECT),
+        *(f"| {name} | not run here: {why} | | | |" for name, why in document["not_run"].items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def draw(document: Mapping[str, Any]) -> Figure:
+    """CPU of a token, and what a router adds to it, by streams."""
+    rows: Rows = document["rows"]
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    cpu, added = figure.subplots(1, 2)
+    for name in _names(rows):
+        mine = [row for row in rows if (row["router"], row["kind"]) == (name, "streams")]
+        if name == DIRECT:
+            continue
+        streams = [row["streams"] for row in mine]
+        colour = COLOURS.get(name)
+        cpu.plot(streams, [row["cpu_s_per_token"] * 1e6 for row in mine], "o-", c=colour)
+        delays = [_added(row, rows, "delay_p50_s") * 1e3 for row in mine]
+        added.plot(streams, delays, "o-", c=colour, label=name)
+    cpu.axhline(TARGET_US, color="black", linewidth=0.8, linestyle=":")
+    cpu.annotate("target", (0.02, TARGET_US), xycoords=("axes fraction", "data"), va="bottom")
+    cpu.set(xlabel="streams at once", ylabel="CPU of a token, us", xscale="log")
+    added.set(xlabel="streams at once", ylabel="later than direct, ms (P50)", xscale="log")
+    added.set_yscale("symlog", linthresh=1)
+    added.legend(frameon=False)
+    return figure
+
+
+def _streamed(row: Mapping[str, Any], rows: Rows) -> str:
+    start = f"| {row['router']} | {row['streams']:,} "
+    load = f"{row['load_core_share']:.0%}"
+    if row["router"] == DIRECT:
+        return f"{start}| - | - | - | - | - | - | {load} |"
+    us = row["cpu_s_per_token"] * 1e6
+    return (
+        f"{start}| {us:.1f} | {1e6 / us:,.0f} | {_added(row, rows, 'ttft_p50_s') * 1e3:.2f} "
+        f"| {_added(row, rows, 'tpot_p50_s') * 1e3:.3f} | {row['bytes_per_stream'] / 1024:.1f} "
+        f"| {row['core_share']:.0%} | {load} |"
+    )
+
+
+def _others(name: str, rows: Rows) -> str:
+    small = _find(rows, name, "small")
+    full = _find(rows, name, "saturated")
+    added_ms = (small["latency_p50_s"] - _find(rows, DIRECT, "small")["latency_p50_s"]) * 1e3
+    return (
+        f"| {name} | {small['cpu_s_per_request'] * 1e6:,.0f} | {added_ms:.2f} "
+        f"| {full['tokens_per_s']:,.0f} | {full['load_core_share']:.0%} |"
+    )
+
+
+def _added(row: Mapping[str, Any], rows: Rows, field: str) -> float:
+    """The field, less what it is without a router."""
+    direct = _find(rows, DIRECT, row["kind"], streams=row["streams"])
+    return float(row[field] - direct[field])
+
+
+def _find(rows: Rows, router: str, kind: str, *, streams: int | None = None) -> Mapping[str, Any]:
+    return next(
+        row
+        for row in rows
+        if (row["router"], row["kind"]) == (router, kind)
+        and (streams is None or row["streams"] == streams)
+    )
+
+
+def _names(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["router"] for row in rows))
