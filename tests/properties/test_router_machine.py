@@ -65,6 +65,7 @@ class LiveView:
     active: IntArray
     queued: IntArray
     queued_tokens: IntArray
+    paces: None = None
 
 
 class RouterMachine(RuleBasedStateMachine):
