@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brtheory.core.cluster import Cluster
 from brtheory.core.fscore import one_step_weights, time_f_score
 from brtheory.core.imbalance import imbalance, margins
 from brtheory.core.requests import Request
@@ -116,3 +117,33 @@ def test_paces_of_another_number_of_replicas_are_refused():
     paces = Paces((5, 1), (2, 3), Fraction(1))
     with pytest.raises(InputError, match="paces"):
         check_state(TickState(((1,),), (1,), (), paces=paces), horizon=0)
+
+
+def test_each_replica_has_its_own_slots():
+    cluster = Cluster(replicas=2, slots=(2, 1))
+    assert cluster.free_slots.tolist() == [2, 1]
+    cluster.admit(Request(0, 5), 1)
+    assert not cluster.fits(Request(1, 5), 1)
+    assert cluster.fits(Request(1, 5), 0)
+
+
+@pytest.mark.parametrize("slots", [(2,), (2, 0), 0])
+def test_slots_that_are_no_clusters_are_refused(slots):
+    with pytest.raises(InputError, match="slots"):
+        Cluster(replicas=2, slots=slots)
+
+
+def test_a_held_request_takes_its_place_and_loads_nothing_until_it_begins():
+    cluster = Cluster(replicas=1, slots=1, kv_capacity=20)
+    request = Request(0, 5, reserved_tokens=15)
+    cluster.hold(request, 0)
+    cluster.advance(3)
+    assert cluster.loads.tolist() == cluster.active.tolist() == [0]
+    assert cluster.free_slots.tolist() == [0]
+    assert cluster.free_tokens.tolist() == [5]
+    with pytest.raises(InputError, match="free slot"):
+        cluster.hold(Request(1, 1, reserved_tokens=1), 0)
+    cluster.begin(request, 0)
+    cluster.advance(3)
+    assert cluster.loads.tolist() == [8]
+    assert cluster.free_slots.tolist() == [0]
