@@ -45,6 +45,16 @@ def prove(
             help="Write ledger.json, ledger.md, ledger.html and the solvers' inputs (.smt2) here.",
         ),
     ] = None,
+    nightly: Annotated[
+        bool,
+        typer.Option(
+            "--nightly",
+            help="The nightly layers too, which widen others: the tick with four waiting requests "
+            "on every path, long crosshair runs. Without it their last recorded verdict is shown. "
+            "BRTHEORY_NIGHTLY=1 does the same.",
+            envvar="BRTHEORY_NIGHTLY",
+        ),
+    ] = False,
     record: Annotated[
         bool,
         typer.Option(
@@ -56,8 +66,13 @@ def prove(
 ) -> None:
     """Machine-check the package's statements against its own code.
 
-    Every statement is checked by independent layers: symbolic algebra by regions, two SMT solvers
-    that must agree, symbolic execution of every path of the product's own functions, and search.
+    Every statement is checked by independent layers. symbolic: algebra by regions (sympy). smt:
+    two solvers, z3 and cvc5, that must agree. execution: every path of the product's own functions
+    on symbolic reals. search: the product on every case of a finite scope, or on generated ones
+    (hypothesis). crosshair: contracts of the pure functions, any integers. kernel: theorems that
+    Coq checked, and the program extracted from them. A layer whose programs are missing says 'not
+    run here' with its last recorded verdict and date; it never counts as passed.
+
     Verdicts: proved (every case), checked (a stated bounded scope), refuted (with a counterexample
     replayed on the product), open. Exit code 1 if a layer disagrees with what a statement stands
     for.
@@ -67,7 +82,13 @@ def prove(
     statements = _chosen(id)
     known = read_record()
     with progress_bar("proving", total=layer_count(statements)) as advance:
-        rows = run(statements, quick=quick, record=known, on_layer=lambda _id, _layer: advance(1))
+        rows = run(
+            statements,
+            quick=quick,
+            nightly=nightly,
+            record=known,
+            on_layer=lambda _id, _layer: advance(1),
+        )
     today = datetime.now(tz=UTC).date().isoformat()
     if out is not None:
         write_ledger(rows, out, date=today)

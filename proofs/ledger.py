@@ -38,6 +38,8 @@ class LayerRow:
     recorded
         Last recorded verdict and its date for a layer not run here; None without a record, or
         where the claim or its code has changed since.
+    needed
+        Whether the statement stays open without it; nightly layers only widen others.
     """
 
     method: Method
@@ -45,6 +47,7 @@ class LayerRow:
     outcome: Outcome | None
     seconds: float | None
     recorded: tuple[Verdict, str] | None
+    needed: bool = True
 
     @property
     def verdict(self) -> Verdict | None:
@@ -72,8 +75,8 @@ class Row:
 
     @property
     def verdict(self) -> Verdict:
-        """All layers together; a layer without any verdict leaves the statement open."""
-        found = [layer.verdict for layer in self.layers]
+        """All layers together; a needed layer without any verdict leaves the statement open."""
+        found = [layer.verdict for layer in self.layers if layer.needed or layer.verdict]
         return combined(Verdict.OPEN if verdict is None else verdict for verdict in found)
 
     @property
@@ -118,6 +121,7 @@ def run(
     statements: Sequence[Statement],
     *,
     quick: bool = False,
+    nightly: bool = False,
     record: Record | None = None,
     on_layer: Progress | None = None,
 ) -> list[Row]:
@@ -129,6 +133,8 @@ def run(
         In the order of the result.
     quick
         Leave out the layers that do not fit in a minute together.
+    nightly
+        Run the nightly layers too.
     record
         Last recorded verdicts, for the layers left out.
     on_layer
@@ -140,7 +146,8 @@ def run(
         last = _usable(known.get(statement.id), statement)
         layers = []
         for layer in statement.layers:
-            leave_out = (quick and not layer.quick) or not layer.available()
+            late = (quick and not layer.quick) or (layer.nightly and not nightly)
+            leave_out = late or not layer.available()
             layers.append(_layer_row(layer, last, leave_out=leave_out))
             if on_layer is not None:
                 on_layer(statement.id, layer)
@@ -149,7 +156,9 @@ def run(
 
 
 def recorded(rows: Iterable[Row], record: Record, *, date: str) -> Record:
-    """The record after a run: rows whose layers all ran replace what was known.
+    """The record after a run: rows whose needed layers all ran replace what was known.
+
+    What nightly layers found before is kept as long as neither claim nor code has changed.
 
     Parameters
     ----------
@@ -162,14 +171,8 @@ def recorded(rows: Iterable[Row], record: Record, *, date: str) -> Record:
     """
     result = dict(record)
     for row in rows:
-        layers = {
-            layer.key: LayerRecord(
-                verdict=str(done.outcome.verdict), detail=done.outcome.detail, seconds=done.seconds
-            )
-            for layer, done in zip(row.statement.layers, row.layers, strict=True)
-            if done.outcome is not None and done.seconds is not None
-        }
-        if len(layers) == len(row.layers):
+        if all(layer.outcome is not None for layer in row.layers if layer.needed):
+            layers = _kept(record.get(row.statement.id), row) | _found(row, date)
             result[row.statement.id] = record_of(
                 row.statement, date=date, verdict=row.verdict, layers=layers
             )
@@ -181,20 +184,42 @@ def layer_count(statements: Iterable[Statement]) -> int:
     return sum(len(statement.layers) for statement in statements)
 
 
+def _found(row: Row, date: str) -> dict[str, LayerRecord]:
+    return {
+        layer.key: LayerRecord(
+            verdict=str(done.outcome.verdict),
+            detail=done.outcome.detail,
+            seconds=done.seconds,
+            date=date,
+        )
+        for layer, done in zip(row.statement.layers, row.layers, strict=True)
+        if done.outcome is not None and done.seconds is not None
+    }
+
+
+def _kept(last: StatementRecord | None, row: Row) -> dict[str, LayerRecord]:
+    usable = _usable(last, row.statement)
+    nightly = {layer.key for layer in row.statement.layers if layer.nightly}
+    if usable is None:
+        return {}
+    return {key: found for key, found in usable.layers.items() if key in nightly}
+
+
 def _usable(last: StatementRecord | None, statement: Statement) -> StatementRecord | None:
     """The record, unless the claim or its code has changed since."""
     return None if last is None or last.changes(statement) else last
 
 
 def _layer_row(layer: Layer, last: StatementRecord | None, *, leave_out: bool) -> LayerRow:
+    needed = not layer.nightly
     if not leave_out:
         start = time.perf_counter()
         outcome = layer.check()
         seconds = round(time.perf_counter() - start, 3)
-        return LayerRow(layer.method, layer.scope, outcome, seconds, None)
-    verdict = None if last is None else last.layer_verdict(layer.key)
-    known = None if last is None or verdict is None else (verdict, last.date)
-    return LayerRow(layer.method, layer.scope, None, None, known)
+        return LayerRow(layer.method, layer.scope, outcome, seconds, None, needed)
+    found = None if last is None else last.layers.get(layer.key)
+    known = None if found is None else (Verdict(found.verdict), found.date)
+    return LayerRow(layer.method, layer.scope, None, None, known, needed)
 
 
 def _layer_json(layer: LayerRow) -> dict[str, object]:
@@ -208,4 +233,5 @@ def _layer_json(layer: LayerRow) -> dict[str, object]:
         "witness": None if found is None else found.witness,
         "recorded_on": None if known is None else known[1],
         "seconds": layer.seconds,
+        "nightly": not layer.needed,
     }

@@ -16,11 +16,12 @@ RECORD_PATH = Path(__file__).with_name("record.json")
 
 
 class LayerRecord(Contract):
-    """One layer's last verdict."""
+    """One layer's last verdict, and the day it was found."""
 
     verdict: str
     detail: str
     seconds: float
+    date: str
 
 
 class StatementRecord(Contract):
@@ -47,11 +48,6 @@ class StatementRecord(Contract):
     def changes(self, statement: Statement) -> list[str]:
         """Say what changed since, one line each."""
         return changes(statement, recorded_code=self.code, recorded_claim=self.claim)
-
-    def layer_verdict(self, key: str) -> Verdict | None:
-        """Last verdict of one layer, None if it never ran."""
-        layer = self.layers.get(key)
-        return None if layer is None else Verdict(layer.verdict)
 
 
 Record = dict[str, StatementRecord]

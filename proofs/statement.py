@@ -30,6 +30,7 @@ class Method(StrEnum):
     EXECUTION = "execution"
     SEARCH = "search"
     KERNEL = "kernel"
+    CROSSHAIR = "crosshair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Outcome:
     artifacts: tuple[tuple[str, str], ...] = ()
 
 
-def _always() -> bool:
+def always() -> bool:
+    """Say that a layer needs nothing this machine may lack."""
     return True
 
 
@@ -74,13 +76,17 @@ class Layer:
         Whether it belongs to the layers that together fit in a minute.
     available
         Whether this machine has the programs it needs; where not, it is 'not run here'.
+    nightly
+        Whether it only widens the scope of others and takes so long that it runs at night. It is
+        left out of other runs, and without it the statement has the verdict of its other layers.
     """
 
     method: Method
     scope: str
     check: Callable[[], Outcome]
     quick: bool = True
-    available: Callable[[], bool] = _always
+    available: Callable[[], bool] = always
+    nightly: bool = False
 
     @property
     def key(self) -> str:

@@ -5,6 +5,7 @@ elsewhere (execution, search, and T29 for the tick); what is kept here is that a
 side does not go unnoticed.
 """
 
+from brtheory.analysis.extremes import expected_max_exponential, expected_max_uniform
 from brtheory.core.fscore import f_score, one_step_weights
 from brtheory.core.imbalance import imbalance, margins, peak, spread
 from brtheory.offline.evaluate import evaluate
@@ -14,6 +15,7 @@ from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
 
 _IMBALANCE = (imbalance, margins, peak)
 _TICK = (BalanceRoute, BalanceRouteHorizon)
+_EXTREMES = (expected_max_exponential, expected_max_uniform)
 
 THEOREMS: dict[str, tuple[object, ...]] = {
     "Imbalance.increment": (f_score, one_step_weights, *_IMBALANCE),
@@ -32,5 +34,12 @@ THEOREMS: dict[str, tuple[object, ...]] = {
     "BalanceRoute.balance_route_eager": _TICK,
     "BalanceRoute.balance_route_guarantees": _TICK,
     "BalanceRoute.value_is_gain": (*_TICK, *_IMBALANCE),
+    "Extremes.primitive_is_one": _EXTREMES,
+    "Extremes.tail_is_geometric": _EXTREMES,
+    "Extremes.exponential_maximum": _EXTREMES,
+    "Extremes.weighted_density_is": _EXTREMES,
+    "Extremes.uniform_maximum": _EXTREMES,
+    "Extremes.exponential_idle": _EXTREMES,
+    "Extremes.uniform_idle": _EXTREMES,
 }
 """'Module.theorem' and the functions and classes it is about."""

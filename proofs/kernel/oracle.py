@@ -15,6 +15,7 @@ import numpy as np
 from brtheory.core.fscore import ScoreWeights
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
+from brtheory.routers.fast import FastBalanceRoute, FastEngine
 from brtheory.routers.params import BalanceRouteParams, HorizonParams
 from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
 from proofs.kernel.development import SOURCES, compile_modules
@@ -40,9 +41,10 @@ class Case:
         """The score's weights for this number of replicas."""
         return self.router.weights(len(self.state.loads))
 
-    def by_product(self) -> Decisions:
-        """Decide by the product."""
-        admitted = self.router.tick(self.state)
+    def by_product(self, engine: FastEngine | None = None) -> Decisions:
+        """Decide by the product: by its reference, or by a fast engine."""
+        router = self.router if engine is None else FastBalanceRoute(self.router, engine)
+        admitted = router.tick(self.state)
         return [(a.id, a.replica, a.stage or 0, a.score or 0) for a in admitted]
 
     def as_integers(self) -> Iterator[int]:
@@ -95,7 +97,9 @@ class ExtractedTick:
         return [_grouped(line) for line in answer.output.splitlines()]
 
 
-def first_disagreement(program: ExtractedTick, count: int, *, seed: int) -> str | None:
+def first_disagreement(
+    program: ExtractedTick, count: int, *, seed: int, engine: FastEngine | None = None
+) -> str | None:
     """Compare the product with the extracted program on random cases.
 
     Parameters
@@ -104,6 +108,8 @@ def first_disagreement(program: ExtractedTick, count: int, *, seed: int) -> str 
         The extracted tick.
     count, seed
         How many cases, and the seed they are drawn with.
+    engine
+        Which fast engine of the product decides; None is its reference.
 
     Returns
     -------
@@ -119,7 +125,7 @@ def first_disagreement(program: ExtractedTick, count: int, *, seed: int) -> str 
     for start in range(0, count, BATCH):
         cases = [random_case(rng) for _ in range(min(BATCH, count - start))]
         for case, theirs in zip(cases, program.decide(cases), strict=True):
-            ours = case.by_product()
+            ours = case.by_product(engine)
             if ours != theirs:
                 return f"{case.state} {case.router.params}: product {ours}, extracted {theirs}"
     return None

@@ -36,6 +36,7 @@ def execution(
     *,
     general: bool = False,
     quick: bool = True,
+    nightly: bool = False,
 ) -> Layer:
     """Make a layer that explores every path of every program.
 
@@ -47,7 +48,7 @@ def execution(
         Yields the programs.
     general
         Whether they cover every case of the claim (``proved``) or a bounded part (``checked``).
-    quick
+    quick, nightly
         See ``Layer``.
     """
 
@@ -68,4 +69,4 @@ def execution(
         verdict = Verdict.PROVED if general else Verdict.CHECKED
         return Outcome(verdict, f"{obligations} obligations on {paths} paths")
 
-    return Layer(Method.EXECUTION, scope, check, quick)
+    return Layer(Method.EXECUTION, scope, check, quick and not nightly, nightly=nightly)

@@ -1,123 +1,24 @@
 """A path-exhaustive symbolic executor: unmodified Python on symbolic reals, every path once.
 
-``Real`` overloads arithmetic; a comparison gives a ``Truth``, whose conversion to bool asks z3
-which branches the path so far allows, takes one and remembers the other. ``explore`` replays the
-program until none is left. Built-ins that only compare (max, min, sorted) work as they are.
-A branch z3 cannot decide counts as possible, which is sound: it can only add obligations.
+A comparison of symbolic reals gives a ``Truth``, whose conversion to bool asks which branches the
+path so far allows, takes one and remembers the other. ``explore`` replays the program until none
+is left. Built-ins that only compare (max, min, sorted) work as they are. What the path implies by
+what it compared before needs no solver; for the rest z3 is asked, limited by work and not by time,
+so that answers repeat. A branch z3 cannot decide counts as possible, which is sound: it can only
+add obligations.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import z3
 
-Term = Any
-"""A z3 expression; z3 ships no types."""
+from proofs.layers.linear import ANY, KnownSigns, Undo
+from proofs.layers.reals import DECIDERS, Term, Truth, condition_of
 
-SOLVER_MILLISECONDS = 20_000
-
-
-class Truth:
-    """The symbolic outcome of a comparison; as a bool it takes a branch."""
-
-    __slots__ = ("condition",)
-
-    def __init__(self, condition: Term) -> None:
-        self.condition = condition
-
-    def __bool__(self) -> bool:
-        return _current().decide(self.condition)
-
-
-class Real:
-    """A symbolic real number.
-
-    Parameters
-    ----------
-    term
-        A name, or a z3 real expression.
-    """
-
-    __slots__ = ("term",)
-    __hash__ = None  # type: ignore[assignment]  # equality branches, so it cannot be a key
-
-    def __init__(self, term: str | Term) -> None:
-        self.term = z3.Real(term) if isinstance(term, str) else term
-
-    def __repr__(self) -> str:
-        return str(z3.simplify(self.term))
-
-    def __neg__(self) -> "Real":
-        return Real(-self.term)
-
-    def __add__(self, other: object) -> "Real":
-        return Real(self.term + term_of(other))
-
-    def __radd__(self, other: object) -> "Real":
-        return Real(term_of(other) + self.term)
-
-    def __sub__(self, other: object) -> "Real":
-        return Real(self.term - term_of(other))
-
-    def __rsub__(self, other: object) -> "Real":
-        return Real(term_of(other) - self.term)
-
-    def __mul__(self, other: object) -> "Real":
-        return Real(self.term * term_of(other))
-
-    def __rmul__(self, other: object) -> "Real":
-        return Real(term_of(other) * self.term)
-
-    def __floordiv__(self, other: int) -> "Real":
-        return Real(z3.ToReal(z3.ToInt(self.term / term_of(other))))
-
-    def __abs__(self) -> "Real":
-        return Real(z3.If(self.term >= 0, self.term, -self.term))
-
-    def __lt__(self, other: object) -> Truth:
-        return Truth(self.term < term_of(other))
-
-    def __le__(self, other: object) -> Truth:
-        return Truth(self.term <= term_of(other))
-
-    def __gt__(self, other: object) -> Truth:
-        return Truth(self.term > term_of(other))
-
-    def __ge__(self, other: object) -> Truth:
-        return Truth(self.term >= term_of(other))
-
-    def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # symbolic, not bool
-        return Truth(self.term == term_of(other))
-
-    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # symbolic, not bool
-        return Truth(self.term != term_of(other))
-
-
-def condition_of(value: object) -> Term:
-    """The z3 Boolean of a symbolic comparison, without taking a branch; others unchanged."""
-    return value.condition if isinstance(value, Truth) else value
-
-
-def both(*parts: object) -> Truth:
-    """Conjunction, without taking a branch."""
-    return Truth(z3.And(*[condition_of(part) for part in parts]))
-
-
-def either(*parts: object) -> Truth:
-    """Disjunction, without taking a branch."""
-    return Truth(z3.Or(*[condition_of(part) for part in parts]))
-
-
-def iff(first: object, second: object) -> Truth:
-    """Equivalence, without taking a branch."""
-    return Truth(condition_of(first) == condition_of(second))
-
-
-def named(prefix: str, entries: int) -> list[Real]:
-    """Symbolic reals prefix0, prefix1, ..."""
-    return [Real(f"{prefix}{index}") for index in range(entries)]
+SOLVER_WORK = 20_000_000
+"""z3's resource limit for one question: seconds of work, where questions here take milliseconds."""
 
 
 class FalsifiedError(Exception):
@@ -146,30 +47,14 @@ class _Branch:
     """One decision: which side was taken, and whether the other is still to be explored.
 
     A forced one, which the path so far implies, adds nothing to the path and is not asserted.
+    ``learned`` is how to forget what the decision said about a sign.
     """
 
-    condition: Term
+    asked: Truth
     taken: bool
     other_open: bool
     forced: bool = True
-
-
-def term_of(value: object) -> Term:
-    """A z3 term for a symbolic or an exact number.
-
-    Raises
-    ------
-    TypeError
-        For anything else, a float included: floats are not exact.
-    """
-    if isinstance(value, Real):
-        return value.term
-    if isinstance(value, int):
-        return z3.RealVal(int(value))
-    if isinstance(value, Fraction):
-        return z3.Q(value.numerator, value.denominator)
-    message = f"expected an exact number, got {type(value).__name__}"
-    raise TypeError(message)
+    learned: Undo = None
 
 
 def explore(
@@ -199,13 +84,13 @@ def explore(
     """
     search, seen = _Search([condition_of(part) for part in assuming]), Exploration()
     while True:
-        _SEARCHES.append(search)
+        DECIDERS.append(search)
         try:
             for name, obligation in program():
                 search.check(name, condition_of(obligation))
                 seen.obligations += 1
         finally:
-            _SEARCHES.pop()
+            DECIDERS.pop()
         seen.paths += 1
         if not search.backtrack():
             return seen
@@ -219,26 +104,31 @@ class _Search:
 
     def __init__(self, assumptions: list[Term]) -> None:
         self.solver = z3.Solver()
-        self.solver.set("timeout", SOLVER_MILLISECONDS)
+        self.solver.set("rlimit", SOLVER_WORK)
         self.solver.add(*assumptions)
         self.trail: list[_Branch] = []
         self.position = 0
         self.model: Any = None
+        self.known = KnownSigns()
         if self.solver.check() != z3.sat:
             message = "the assumptions have no model"
             raise UndecidedError(message)
 
-    def decide(self, condition: Term) -> bool:
+    def decide(self, asked: Truth) -> bool:
         """Take a branch: the recorded one while replaying, else the first feasible one."""
         if self.position == len(self.trail):
-            self._enter(self._fresh_branch(z3.simplify(condition)))
+            implied = self._implied_branch(asked)
+            if implied is None:
+                self._enter(self._fresh_branch(asked))
+            else:
+                self.trail.append(implied)
         branch = self.trail[self.position]
         self.position += 1
         return branch.taken
 
     def check(self, name: str, obligation: Term) -> None:
         """Show that an obligation holds on this path."""
-        if obligation is True:
+        if obligation is True or (z3.is_expr(obligation) and z3.is_true(z3.simplify(obligation))):
             return
         answer = self.solver.check(z3.Not(obligation))
         if answer == z3.sat:
@@ -255,41 +145,41 @@ class _Search:
         self.position, self.model = 0, None
         while self.trail:
             last = self.trail.pop()
+            self.known.forget(last.learned)
             if not last.forced:
                 self.solver.pop()
             if last.other_open:
-                self._enter(
-                    _Branch(last.condition, taken=not last.taken, other_open=False, forced=False)
-                )
+                self._enter(_Branch(last.asked, not last.taken, other_open=False, forced=False))
                 return True
         return False
 
     def _enter(self, branch: _Branch) -> None:
+        asked = branch.asked
         if not branch.forced:
             self.solver.push()
-            self.solver.add(branch.condition if branch.taken else z3.Not(branch.condition))
+            self.solver.add(asked.condition if branch.taken else z3.Not(asked.condition))
+        if asked.difference is not None:
+            signs = asked.signs if branch.taken else ANY - asked.signs
+            branch.learned = self.known.learn(asked.difference, signs)
         self.trail.append(branch)
 
-    def _fresh_branch(self, condition: Term) -> _Branch:
-        if z3.is_true(condition) or z3.is_false(condition):
-            return _Branch(condition, taken=bool(z3.is_true(condition)), other_open=False)
+    def _implied_branch(self, asked: Truth) -> _Branch | None:
+        """The side that the path implies without a solver, None where it needs one."""
+        if asked.difference is None:
+            plain = z3.simplify(asked.condition)
+            constant = z3.is_true(plain) or z3.is_false(plain)
+            return _Branch(asked, z3.is_true(plain), other_open=False) if constant else None
+        side = self.known.answer(asked.difference, asked.signs)
+        return None if side is None else _Branch(asked, side, other_open=False)
+
+    def _fresh_branch(self, asked: Truth) -> _Branch:
         # A model of the path shows one side feasible for free; only the other needs the solver.
+        condition = asked.condition
         if self.model is None and self.solver.check() == z3.sat:
             self.model = self.solver.model()
         if self.model is None:
-            return _Branch(condition, taken=True, other_open=True, forced=False)
+            return _Branch(asked, taken=True, other_open=True, forced=False)
         side = bool(z3.is_true(self.model.eval(condition, model_completion=True)))
         other = self.solver.check(z3.Not(condition) if side else condition)
-        if other == z3.unsat:
-            return _Branch(condition, taken=side, other_open=False)
-        return _Branch(condition, taken=side, other_open=True, forced=False)
-
-
-_SEARCHES: list[_Search] = []
-
-
-def _current() -> _Search:
-    if not _SEARCHES:
-        message = "a symbolic comparison outside explore()"
-        raise RuntimeError(message)
-    return _SEARCHES[-1]
+        forced = other == z3.unsat
+        return _Branch(asked, side, other_open=not forced, forced=forced)

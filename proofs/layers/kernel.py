@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from brtheory.errors import InputError
+from brtheory.routers.backend import compiled_available
+from brtheory.routers.fast import FastEngine
 from proofs.kernel.bound import THEOREMS
 from proofs.kernel.development import theorems
 from proofs.kernel.manifest import proof_changes, read_manifest, source_changes
@@ -53,7 +55,13 @@ def kernel(scope: str, *names: str, general: bool = True) -> Layer:
     return Layer(Method.KERNEL, scope, check, quick=False, available=lambda: missing(PROVER) == [])
 
 
-def extracted_oracle(scope: str, *, cases: int = ORACLE_CASES, seed: int = ORACLE_SEED) -> Layer:
+def extracted_oracle(
+    scope: str,
+    *,
+    cases: int = ORACLE_CASES,
+    seed: int = ORACLE_SEED,
+    engine: FastEngine | None = None,
+) -> Layer:
     """Make a layer that compares the product's tick with the extracted one on random cases.
 
     Parameters
@@ -62,12 +70,16 @@ def extracted_oracle(scope: str, *, cases: int = ORACLE_CASES, seed: int = ORACL
         From which cases they are drawn.
     cases, seed
         How many, and the seed they are drawn with.
+    engine
+        Which fast engine of the product decides; None is its reference.
     """
+    able = compiled_available() if engine == "compiled" else True
 
     def check() -> Outcome:
         try:
             with TemporaryDirectory(prefix="brtheory-oracle-") as name:
-                found = first_disagreement(ExtractedTick(Path(name)), cases, seed=seed)
+                program = ExtractedTick(Path(name))
+                found = first_disagreement(program, cases, seed=seed, engine=engine)
         except KernelError as error:
             return Outcome(Verdict.OPEN, str(error))
         if found is not None:
@@ -75,5 +87,9 @@ def extracted_oracle(scope: str, *, cases: int = ORACLE_CASES, seed: int = ORACL
         return Outcome(Verdict.CHECKED, f"{cases} random ticks decided alike")
 
     return Layer(
-        Method.KERNEL, scope, check, quick=False, available=lambda: missing(EXTRACTION) == []
+        Method.KERNEL,
+        scope,
+        check,
+        quick=False,
+        available=lambda: able and missing(EXTRACTION) == [],
     )

@@ -7,10 +7,11 @@ are not met). A search in which no case met the hypotheses shows nothing and sta
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
-from proofs.statement import Layer, Method, Outcome, Verdict
+from proofs.statement import Layer, Method, Outcome, Verdict, always
 
 Predicate = Callable[..., bool | None]
 
@@ -22,6 +23,7 @@ def exhaustive(
     *,
     general: bool = False,
     quick: bool = True,
+    available: Callable[[], bool] = always,
 ) -> Layer:
     """Try every case, smallest first: the first counterexample is the smallest.
 
@@ -35,7 +37,7 @@ def exhaustive(
         The claim on one case.
     general
         Whether the finite scope is all the claim speaks of.
-    quick
+    quick, available
         See ``Layer``.
     """
 
@@ -50,7 +52,38 @@ def exhaustive(
             return Outcome(Verdict.OPEN, "no case meets the hypotheses")
         return Outcome(Verdict.PROVED if general else Verdict.CHECKED, f"{met} cases")
 
-    return Layer(Method.SEARCH, scope, check, quick)
+    return Layer(Method.SEARCH, scope, check, quick, available)
+
+
+def drawn(
+    scope: str,
+    draw: Callable[[np.random.Generator], tuple[Any, ...]],
+    holds: Predicate,
+    *,
+    cases: int,
+    seed: int,
+    quick: bool = True,
+    available: Callable[[], bool] = always,
+) -> Layer:
+    """Try a stated number of random cases, drawn from one seeded generator.
+
+    Parameters
+    ----------
+    scope
+        From which cases they are drawn.
+    draw, cases, seed
+        Makes one case; how many, and the generator's seed.
+    holds
+        The claim on one case.
+    quick, available
+        See ``Layer``.
+    """
+
+    def every() -> Iterator[tuple[Any, ...]]:
+        rng = np.random.default_rng(seed)
+        return (draw(rng) for _ in range(cases))
+
+    return exhaustive(scope, every, holds, quick=quick, available=available)
 
 
 def sampled(

@@ -14,7 +14,7 @@ from brtheory.routers.params import BalanceRouteParams
 from brtheory.routers.reference import BalanceRoute
 from proofs.formulas import positive_part_of, reals, score_of
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, iff, named
+from proofs.layers.reals import Real, iff, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import EVERY_REAL, IMBALANCE, LIST, SCORE, score

@@ -15,6 +15,7 @@ from brtheory.analysis.extremes import (
     log_bound_max_normal,
 )
 from proofs.formulas import larger, reals
+from proofs.layers.kernel import kernel
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, positive, symbolic, zero
@@ -70,6 +71,16 @@ T36 = Statement(
             "the product's exact fractions, G = 1..60",
             lambda: ((g,) for g in range(1, 61)),
             _t36_holds,
+        ),
+        kernel(
+            "every G, from the integrals of tail and density",
+            "Extremes.primitive_is_one",
+            "Extremes.tail_is_geometric",
+            "Extremes.exponential_maximum",
+            "Extremes.weighted_density_is",
+            "Extremes.uniform_maximum",
+            "Extremes.exponential_idle",
+            "Extremes.uniform_idle",
         ),
     ),
 )

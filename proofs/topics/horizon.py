@@ -20,7 +20,7 @@ from brtheory.routers.params import BalanceRouteParams, HorizonParams
 from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
 from proofs.formulas import positive_part_of, reals, score_of
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, named
+from proofs.layers.reals import Real, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, symbolic, zero

@@ -19,7 +19,7 @@ from brtheory.offline.evaluate import evaluate
 from brtheory.offline.instance import Instance, OfflineRequest
 from proofs.formulas import larger, positive_part_of, reals, score_of
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, named
+from proofs.layers.reals import Real, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, symbolic, zero

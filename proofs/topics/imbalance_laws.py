@@ -21,8 +21,8 @@ from proofs.formulas import (
     vector,
 )
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, both, iff, named
 from proofs.layers.kernel import kernel
+from proofs.layers.reals import Real, both, iff, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import IMBALANCE, LIST, added

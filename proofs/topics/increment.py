@@ -24,8 +24,8 @@ from proofs.formulas import (
     vector,
 )
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, both, either, iff, named
 from proofs.layers.kernel import kernel
+from proofs.layers.reals import Real, both, either, iff, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, symbolic, zero

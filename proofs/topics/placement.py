@@ -20,8 +20,8 @@ from proofs.formulas import (
     with_added,
 )
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import either, named
 from proofs.layers.kernel import kernel
+from proofs.layers.reals import either, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import (

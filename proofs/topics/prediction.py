@@ -13,7 +13,7 @@ from brtheory.prediction.contribution import GATE, contribution
 from brtheory.prediction.protocol import Prediction
 from proofs.formulas import largest, reals, vector
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, either, iff, named
+from proofs.layers.reals import Real, either, iff, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, symbolic, zero

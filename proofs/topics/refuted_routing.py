@@ -21,7 +21,7 @@ from proofs.formulas import (
     with_added,
 )
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import named
+from proofs.layers.reals import named
 from proofs.layers.search import by_sum, replayed, smallest_counterexample
 from proofs.layers.smt import Goal, smt
 from proofs.product import IMBALANCE, added, product_tick, sane

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from proofs.formulas import absolute, larger, positive_part_of, reals, score_of
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, both, iff
+from proofs.layers.reals import Real, both, iff
 from proofs.layers.search import sampled
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, positive, symbolic, zero

@@ -6,8 +6,8 @@ from typing import Any
 
 from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import named
 from proofs.layers.kernel import extracted_oracle, kernel
+from proofs.layers.reals import named
 from proofs.layers.search import exhaustive
 from proofs.product import LIST, as_decisions, product_tick, sane
 from proofs.specification import Rule, specified_tick

@@ -1,27 +1,32 @@
-"""N2: the increment identity where replicas differ in speed."""
+"""N2: the increment identity where replicas differ in speed, and the tick that decides by it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import sympy as sp
 
+from brtheory.core.admission import Admission
+from brtheory.core.fscore import one_step_weights, time_f_score
 from brtheory.core.imbalance import imbalance, margins
-from proofs.formulas import (
-    larger,
-    positive_part_of,
-    reals,
-)
+from brtheory.core.requests import Request
+from brtheory.core.tick import TickState
+from brtheory.core.unequal import Paces, time_loads
+from brtheory.routers.reference import BalanceRoute
+from proofs.formulas import larger, positive_part_of, reals
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import Real, named
+from proofs.layers.reals import Real, named
+from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.layers.symbolic import Obligation, symbolic, zero
-from proofs.product import (
-    IMBALANCE,
-    SCORE,
-    added,
-    score,
-)
+from proofs.product import IMBALANCE, added, router, sane, score, sets_decided
+from proofs.specification import Rule
 from proofs.statement import Statement
+
+PACES = Paces(per_step=(1, 4), per_token=(3, 2), unit_s=Fraction(1, 1000))
+"""The first replica is quick a step and slow a token, the second the other way round."""
+RULES = (Rule(greedy=0), Rule(greedy=9), Rule(greedy=9, margin_first=True))
 
 
 def _unequal_regions() -> Iterator[Obligation]:
@@ -49,36 +54,98 @@ def _unequal_goals() -> Iterator[Goal]:
     )
 
 
-def _unequal_programs() -> Iterator[Program]:
+def _identity_programs() -> Iterator[Program]:
+    """The product's own time score, loads in time and margins, all real paces or fixed ones."""
     for count in (2, 3):
-        loads, speeds, delta = named("L", count), named("c", count), Real("x")
+        loads, delta = named("L", count), Real("x")
+        per_step, per_token = named("B", count), named("A", count)
 
-        def run(loads: Any = loads, speeds: Any = speeds, delta: Any = delta) -> Obligations:
-            weighted = [c * load for c, load in zip(speeds, loads, strict=True)]
-            after = added(weighted, 0, speeds[0] * delta)
-            gain = imbalance(weighted) - imbalance(after)
-            yield "gain", gain == score(len(loads), margins(weighted)[0], speeds[0] * delta)
+        def run(
+            loads: Any = loads, delta: Any = delta, steps: Any = per_step, tokens: Any = per_token
+        ) -> Obligations:
+            before = time_loads(loads, per_step=steps, per_token=tokens)
+            after = time_loads(added(loads, 0, delta), per_step=steps, per_token=tokens)
+            found = time_f_score(
+                delta, [margins(before)[0]], one_step_weights(len(loads)), per_token=tokens[0]
+            )
+            yield "gain", imbalance(before) - imbalance(after) == found
 
-        # Two replicas with free speeds, three with the speeds 1, 2, 3: the latter stays linear.
-        fixed = [] if count == 2 else [c == g + 1 for g, c in enumerate(speeds)]
-        positive = [c > 0 for c in speeds]
+        # Two replicas with free paces, three with paces 1, 2, 3: the latter stays linear.
+        fixed = [] if count == 2 else [a == g + 1 for g, a in enumerate(per_token)]
+        positive = [value >= 0 for value in (*per_token, *per_step)]
         yield Program(run, [delta >= 0, *positive, *fixed], f"G = {count}")
+
+
+def _unequal_tick(loads: Sequence[Any], sizes: Sequence[Any], rule: Rule) -> list[Admission]:
+    pool = [Request(id=i, prompt_tokens=size) for i, size in enumerate(sizes)]
+    slots = [len(sizes)] * len(loads)
+    return router(rule).tick(TickState([[load] for load in loads], slots, pool, paces=PACES))
+
+
+def _wastes(
+    loads: Sequence[Any], sizes: Sequence[Any], rule: Rule
+) -> Iterator[tuple[list[Admission], Any]]:
+    """Each set that a tick decides, and what it takes off G*max T - sum T."""
+    now = list(loads)
+    for group in sets_decided(_unequal_tick(loads, sizes, rule)):
+        then = added(now, group[0].replica, sum(sizes[a.id] for a in group))
+        yield group, imbalance(_timed(now)) - imbalance(_timed(then))
+        now = then
+
+
+def _timed(loads: Sequence[Any]) -> list[Any]:
+    return time_loads(loads, per_step=PACES.per_step, per_token=PACES.per_token)
+
+
+def _tick_programs() -> Iterator[Program]:
+    for rule in RULES:
+        loads, sizes = named("L", 2), named("s", 2)
+
+        def run(loads: Any = loads, sizes: Any = sizes, rule: Any = rule) -> Obligations:
+            for group, gained in _wastes(loads, sizes, rule):
+                yield "the set's score is what it gains", gained == group[0].score
+
+        yield Program(run, sane(loads, sizes), f"{rule}")
+
+
+def _tick_cases() -> Iterator[tuple[Any, ...]]:
+    for greedy, margin_first in product((0, 9), (False, True)):
+        rule = Rule(greedy=greedy, window=1, margin_first=margin_first)
+        for loads in product((0, 1, 4, 9), repeat=2):
+            for sizes in product((1, 2, 5), repeat=3):
+                yield loads, sizes, rule
+
+
+def _tick_holds(loads: Sequence[int], sizes: Sequence[int], rule: Rule) -> bool:
+    """Single requests, one after the other: their scores add up to what the tick takes off."""
+    now, gained = list(loads), 0
+    for a in _unequal_tick(loads, sizes, rule):
+        now, gained = added(now, a.replica, sizes[a.id]), gained + (a.score or 0)
+    return imbalance(_timed(loads)) - imbalance(_timed(now)) == gained
 
 
 N2 = Statement(
     id="N2",
     title="The identity for unequal replicas",
-    claim="If replica g takes c_g seconds a token, the idle time at the barrier is "
-    "I_c = G max_g c_g L_g - sum_g c_g L_g, and admitting Delta to g lowers it by exactly the "
-    "F-score of c_g Delta at margin max_j c_j L_j - c_g L_g.",
-    latex=r"I_c(L) - I_c(L + x e_g) = c_g x - G(c_g x - m^c_g)_+",
-    hypotheses=("c_g > 0", "Delta >= 0"),
+    claim="If replica g takes B_g units of time a step and A_g a token, the idle time at the "
+    "barrier is I_T = G max T - sum T, T_g = B_g + A_g L_g, and admitting Delta to g lowers it by "
+    "exactly the F-score of A_g Delta at margin max T - T_g; the product's tick decides by it.",
+    latex=r"I_T(L) - I_T(L + x e_g) = A_g x - G(A_g x - m_g)_+,\quad m_g = \max_j T_j - T_g",
+    hypotheses=("A_g, B_g >= 0", "Delta >= 0", "all replicas step together, idle ones too"),
     source="this project; the identity for heterogeneous replicas",
-    about=(*SCORE, *IMBALANCE),
+    about=(time_f_score, time_loads, one_step_weights, *IMBALANCE, BalanceRoute),
     layers=(
         symbolic("every G, by regions", _unequal_regions),
-        smt("every real G and c", _unequal_goals),
-        execution("G = 2 all real c, G = 3 with c = 1, 2, 3", _unequal_programs),
+        smt("every real G and A", _unequal_goals),
+        execution(
+            "the product's score, G = 2 all real A, B; G = 3 with A = 1, 2, 3", _identity_programs
+        ),
+        execution(
+            "the product's tick, two unequal replicas, 2 requests, all real loads", _tick_programs
+        ),
+        exhaustive(
+            "the product's tick, two unequal replicas, 3 requests", _tick_cases, _tick_holds
+        ),
     ),
 )
 

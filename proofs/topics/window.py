@@ -14,7 +14,7 @@ from brtheory.routers.params import WindowParams
 from brtheory.routers.window import Window
 from proofs.formulas import larger, reals
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import either, named
+from proofs.layers.reals import either, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import IMBALANCE, added, sane

@@ -14,8 +14,8 @@ from brtheory.routers.protocol import ImmediateRouter
 from brtheory.routers.reference import BalanceRoute
 from proofs.formulas import larger, reals
 from proofs.layers.execution import Obligations, Program, execution
-from proofs.layers.executor import named
 from proofs.layers.kernel import kernel
+from proofs.layers.reals import named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.product import LIST, added, product_tick, sane

@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 
 from proofs.formulas import reals, score_of
 from proofs.layers.execution import Program, execution
-from proofs.layers.executor import (
-    FalsifiedError,
-    Real,
-    UndecidedError,
-    either,
-    explore,
-    iff,
-    named,
-)
+from proofs.layers.executor import FalsifiedError, UndecidedError, explore
+from proofs.layers.reals import Real, either, iff, named
 from proofs.layers.search import by_sum, exhaustive, replayed, sampled, smallest_counterexample
 from proofs.layers.smt import Goal, ask_cvc5, ask_z3, smt, smtlib
 from proofs.layers.symbolic import nonnegative, positive, symbolic, zero
