@@ -43,6 +43,8 @@ def show_evaluation(verdict: Evaluation) -> None:
     ):
         text = "unknown" if value is None else f"{value:,} {unit}"
         table.add_row(name, text)
+    if verdict.idle_exact_s is not None:
+        table.add_row("idle at the barrier", f"{float(verdict.idle_exact_s):,} s, all replicas")
     console.print(table)
     for violation in verdict.violations:
         console.print(f"[red]{violation}", highlight=False)

@@ -139,7 +139,7 @@ class Simulation:
                 self._jump()
         return self._record
 
-    # -- the four phases of a step -------------------------------------------------------------
+    # -- the phases of a step ------------------------------------------------------------------
 
     def _complete(self) -> None:
         finished = 0
@@ -319,7 +319,7 @@ class Simulation:
 def _largest_load(lengths: Lengths, shape: ClusterShape) -> int:
     """Upper bound of a replica's load, FIFO included: all prompts, and full slots grown full."""
     prompts: int = sum(lengths.prompt_tokens.tolist())
-    return prompts + shape.slots * int(lengths.output_tokens.max(initial=1))
+    return prompts + min(shape.slots, len(lengths)) * int(lengths.output_tokens.max(initial=1))
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:

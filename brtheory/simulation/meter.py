@@ -9,7 +9,8 @@ last bit. Where replicas differ in speed it is clock_0 + u*(sum_k max_g T_g(k) -
 with the integers T_g = B_g + A_g*L_g of ``brtheory.core.unequal``.
 
 A stride is short enough for its loads to be held at once and its sums to stay within 64 bits;
-longer stretches without an event are summed in closed form (``brtheory.simulation.leap``).
+longer stretches without an event, where nobody watches, are summed in closed form
+(``brtheory.simulation.leap``).
 """
 
 from collections.abc import Sequence
@@ -135,11 +136,11 @@ class StepMeter:
         clocks: NDArray[np.float64]
         if times is None:
             executed = np.arange(1, len(peaks) + 1) + (totals.steps - base.steps)
-            peak_sums = np.cumsum(peaks) + (totals.sum_peak - base.sum_peak)
+            peak_sums = _offset(np.cumsum(peaks), totals.sum_peak - base.sum_peak)
             b0, a0 = self._step_time.b0, self._step_time.a0
             clocks = base.clock_s + b0 * executed + a0 * peak_sums
         else:
-            longest = np.cumsum(times.max(axis=0)) + (totals.sum_longest - base.sum_longest)
+            longest = _offset(np.cumsum(times.max(axis=0)), totals.sum_longest - base.sum_longest)
             clocks = base.clock_s + self._unit_s * longest
         return clocks
 
@@ -183,6 +184,13 @@ class StepMeter:
         executed = totals.steps - base.steps + steps
         peaks = totals.sum_peak - base.sum_peak + leap.sum_peak(steps)
         return base.clock_s + self._step_time.b0 * executed + self._step_time.a0 * peaks
+
+
+def _offset(sums: IntArray, offset: int) -> IntArray | NDArray[np.float64]:
+    """Sums plus an integer, as floats, rounded once, where 64 bits do not hold them."""
+    if offset < SUM_LIMIT:
+        return sums + offset
+    return np.array([float(value + offset) for value in sums.tolist()])
 
 
 def _longest_exact(replicas: int, largest: int, paces: Paces | None) -> int:

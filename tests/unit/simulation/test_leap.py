@@ -60,6 +60,40 @@ def test_a_request_of_2_to_the_40_steps_is_replayed_at_once(name):
     assert verdict.steps == 2**40
 
 
+huge = st.sampled_from([1, 3, 5000, 2**21 + 1, 2**33, 2**40])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1, 2**21, 2**40]), huge, huge), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_totals_of_any_lengths_are_the_judges(rows, unequal):
+    """Sums beyond 64 bits included: the engine against the judge's closed forms."""
+    described = (Replica(2), Replica(2, 0.7)) if unequal else None
+    requests = tuple(OfflineRequest(i, *row) for i, row in enumerate(sorted(rows)))
+    instance = Instance(2, 2, None, 1e-7, 0.01, requests, described)
+    verdict = evaluate(instance, replay(instance, build("least-tokens")))
+    record = run(
+        [(r.prompt_tokens, r.output_tokens) for r in requests],
+        "least-tokens",
+        shape=ClusterShape(2, 2, None, described),
+        plan=ArrivalPlan(
+            "steps", np.zeros(len(requests)), ready_step=np.array([r.ready for r in requests])
+        ),
+        step_time=StepTime(a0=1e-7, b0=0.01),
+    )
+    totals = record.totals
+    assert (totals.steps, totals.sum_peak, totals.sum_load) == (
+        verdict.steps,
+        verdict.sum_peak,
+        verdict.sum_load,
+    )
+    assert totals.clock_s == pytest.approx(verdict.time_s, rel=1e-12)
+    if instance.paces is not None:
+        assert instance.paces.unit_s * totals.sum_longest == verdict.time_exact_s
+
+
 def test_the_energy_of_a_long_stretch_is_that_of_its_steps():
     # Two million steps: run in strides of 1000 and in one leap.
     case = {
