@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
+from brtheory.analysis.calibration_document import CalibrateDocument
 from brtheory.errors import InputError
 from brtheory.files import write_text_atomic
 from brtheory.offline.assignment import AssignmentDocument
@@ -34,6 +35,7 @@ CONTRACTS: dict[str, type[BaseModel]] = {
     "grid-study": GridDocument,
     "bench": BenchDocument,
     "predict-evaluate": PredictEvaluateDocument,
+    "calibrate": CalibrateDocument,
 }
 
 
