@@ -139,8 +139,8 @@ def _shortness(plan: Plan) -> list[Finding]:
     if min(turns, default=FEW_TURNS) >= FEW_TURNS:
         return []
     text = (
-        f"Some runs play only {min(turns):.1f} requests a slot: they are mostly start and end. Use "
-        f"more --requests before reading anything from the numbers."
+        f"Some runs play only {min(turns):.1f} requests a slot: they are mostly start and end. "
+        f"Play more before reading anything from the numbers."
     )
     return [Finding(kind="short", text=text)]
 

@@ -40,8 +40,7 @@ from brtheory.study.results import Finding
 
 WORKLOADS = ("azure-2023-conv", "reasoning-r1", "proprietary-surrogate", "mooncake-conversation")
 ROUTERS = (
-    "random", "jsq", "least-tokens", "pool-fifo", "br0", "brh:horizon=auto",
-    "brh:horizon=auto:predictor=survival", "window",
+    "random", "jsq", "least-tokens", "pool-fifo", "br0", "brh:horizon=auto", "window",
 )  # fmt: skip
 LOADS = {str(SATURATED): SATURATED, "open:rho=0.8": ArrivalSpec("rho", 0.8)}
 ARRIVALS = "arrivals"

@@ -79,10 +79,10 @@ def _winners(document: GridDocument) -> Finding | None:
         if best:
             total = sum(best.values())
             told = ", ".join(f"{title} on {count}" for title, count in best.most_common())
-            parts.append(f"{word}, of {total} points: {told}")
+            parts.append(f"{word} {told} of {total} points")
     if not parts:
         return None
-    return Finding(kind="winners", text=f"Least time is lost under, {'; '.join(parts)}.")
+    return Finding(kind="winners", text=f"Who loses least: {'; '.join(parts)}.")
 
 
 def _step_time(document: GridDocument) -> Finding | None:

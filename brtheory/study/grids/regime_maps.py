@@ -96,7 +96,7 @@ def _won_map(document: GridDocument, plane: Plane) -> Drawing:
         plane,
         name="won",
         title=f"What the best router wins back: {plane.title}",
-        caption=f"Points of decode time against JSQ, and the first letters of the router that wins "
+        caption=f"Points of decode time against JSQ, and the initials of the router that wins "
         f"most: {_legend(document)}.",
         values=[[None if gain is None else gain.won for gain in line] for line in gains],
         texts=[
@@ -142,9 +142,9 @@ def _titles(document: GridDocument, name: str) -> list[str]:
 
 
 def _short(document: GridDocument, label: Value) -> str:
-    """``Win``, ``BR-0``: what fits into a cell."""
+    """``W``, ``LT``, ``BR-0``: what fits into a cell."""
     title = document.title_of(ROUTER, label)
-    return title if len(title) <= 4 else title[:3]
+    return title if len(title) <= 4 else "".join(word[0] for word in title.split()).upper()
 
 
 def _legend(document: GridDocument) -> str:
