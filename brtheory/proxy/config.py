@@ -85,8 +85,9 @@ def check_settings(settings: Settings) -> None:
         if connector.needs_bootstrap and node.bootstrap_url is None:
             raise InputError(f"prefill {node.name}", "a bootstrap_url with this connector", None)
     server, admin = settings.server, settings.admin
-    if (server.tls_cert is None) != (server.tls_key is None):
-        raise InputError("server.tls_cert", "both tls_cert and tls_key, or neither", "one")
+    for section, side in (("server", server), ("upstream", settings.upstream)):
+        if (side.tls_cert is None) != (side.tls_key is None):
+            raise InputError(f"{section}.tls_cert", "both tls_cert and tls_key, or neither", "one")
     keyed = admin.key is not None or admin.key_file is not None
     if admin.enabled and admin.host not in LOOPBACK and not keyed:
         raise InputError("admin.key", "a key where admin.host is not loopback", "none")

@@ -6,7 +6,6 @@ import gc
 import logging
 import signal
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +16,8 @@ from brtheory.proxy.admin import Admin
 from brtheory.proxy.app import Front
 from brtheory.proxy.logs import HTTP
 from brtheory.proxy.proxy import Proxy
-from brtheory.proxy.settings import ServerSettings, Settings
+from brtheory.proxy.settings import Settings
+from brtheory.proxy.tls import server_context
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ async def start(settings: Settings) -> Running:
     InputError
         If an address cannot be used or the certificate does not fit.
     """
-    tls = _tls(settings.server)
+    tls = server_context(settings.server)
     proxy = Proxy(settings)
     front = Front(proxy)
     limit = settings.server.max_header_bytes
@@ -185,14 +185,3 @@ def _listen(host: str, port: int) -> socket.socket:
         )
     except (OSError, OverflowError) as error:
         raise InputError(f"{host}:{port}", "an address that is free", error) from error
-
-
-def _tls(server: ServerSettings) -> ssl.SSLContext | None:
-    if server.tls_cert is None or server.tls_key is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(server.tls_cert, server.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise InputError("server.tls_cert", "a certificate and its key", error) from error
-    return context

@@ -101,6 +101,11 @@ class UpstreamSettings(Contract):
 
     api_key: SecretStr | None = Field(default=None, description="Sent instead of the client's.")
     api_key_file: Path | None = None
+    tls_ca: Path | None = Field(
+        default=None, description="Authorities trusted for https nodes, instead of the system's."
+    )
+    tls_cert: Path | None = Field(default=None, description="Shown to nodes that ask for one.")
+    tls_key: Path | None = None
     connect_s: float = Field(default=5.0, gt=0)
     prefill_s: float = Field(default=600.0, gt=0)
     idle_s: float = Field(default=300.0, gt=0, description="Longest silence of a stream.")

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import aiohttp
 
 from brtheory.proxy.settings import UpstreamSettings
+from brtheory.proxy.tls import upstream_context
 from brtheory.proxy.wire import Answer, BrokenError, UnreachableError, Wire
 
 WATCH_S = 1.0
@@ -53,17 +54,24 @@ class Upstream:
     ----------
     settings
         Times and limits.
+
+    Raises
+    ------
+    InputError
+        If what secures its connections cannot be read.
     """
 
     def __init__(self, settings: UpstreamSettings) -> None:
         self._settings = settings
+        self._tls = upstream_context(settings)
         self._loop = asyncio.get_running_loop()
         self._idle: dict[tuple[str, str], list[Wire]] = {}
         self._streams: dict[Answer, tuple[Wire, _Progress]] = {}
         self._busy: set[Wire] = set()
-        self._tls: ssl.SSLContext | None = None
         self._probes = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            connector=aiohttp.TCPConnector(
+                limit=0, force_close=True, ssl=True if self._tls is None else self._tls
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent",),
         )
