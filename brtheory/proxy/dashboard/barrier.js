@@ -63,7 +63,8 @@ class Barrier {
     bar.gap.style.height = share(one.live ? Math.max(0, peak - one.tokens) : 0);
     bar.gap.hidden = !one.live || peak === one.tokens;
     bar.load.textContent = one.tokens / this.scale > 0.09 ? compact(one.tokens) : "";
-    bar.slots.textContent = state === "live" ? `${one.requests}/${one.slots}` : state;
+    bar.slots.textContent = state !== "live" ? state
+      : one.requests > one.slots ? `${one.slots}+${one.requests - one.slots}` : `${one.requests}/${one.slots}`;
   }
 
   speak(snapshot, peak) {

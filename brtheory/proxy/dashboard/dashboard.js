@@ -163,11 +163,17 @@ function drawTiles(now) {
   set("idle", percent(now.barrier_idle_ratio));
   set("imbalance", now.imbalance_tokens === null ? "–" : compact(now.imbalance_tokens));
   set("rate", compact(now.tokens_per_s));
-  set("decoding", whole(now.decoding_requests), `requests, ${whole(live.reduce((sum, one) => sum + one.slots, 0))} slots`);
+  const queued = now.engine_queue_requests ? `, ${whole(now.engine_queue_requests)} in the engines' queues` : "";
+  set("decoding", whole(now.decoding_requests), `of ${whole(live.reduce((sum, one) => sum + one.slots, 0))} slots${queued}`);
   set("pool", whole(now.pool_requests), `waiting, ${whole(now.queue_requests)} before prefill`);
   for (const [name, from] of [["ttft", "ttft"], ["wait", "pool"], ["tpot", "tpot"]]) {
     set(name, seconds(now.waits[from].p50_s), `median; P99 ${seconds(now.waits[from].p99_s)}`);
   }
+}
+
+function requestsOf(replica) {
+  const queued = replica.requests - replica.slots;
+  return queued > 0 ? `${replica.slots} of ${replica.slots}, ${queued} queued` : `${replica.requests} of ${replica.slots}`;
 }
 
 function cells(row, values) {
@@ -189,7 +195,7 @@ function drawPhases(now) {
 }
 
 function drawWorkers(now) {
-  const decode = now.replicas.map((one) => [one, [`${one.requests} of ${one.slots}`, whole(one.tokens), whole(one.tokens_per_s)]]);
+  const decode = now.replicas.map((one) => [one, [requestsOf(one), whole(one.tokens), whole(one.tokens_per_s)]]);
   const prefill = now.prefill.map((one) => [one, [whole(one.legs), whole(one.kv_tokens_held), ""]]);
   const rows = [...decode, ...prefill].map(([worker, numbers]) => {
     const row = element("tr"), state = stateOf(worker);

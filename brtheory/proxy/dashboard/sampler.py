@@ -108,7 +108,8 @@ class Sampler:
             "predictor": phase.choice.predictor,
             "immediate": desk.ticker.immediate,
             "pool_limit": desk.room.limits.requests,
-            "decoding_requests": sum(replica["requests"] for replica in state["replicas"]),
+            "decoding_requests": _decoding(state),
+            "engine_queue_requests": _bound(state) - _decoding(state),
             "tokens_per_s": round(sum(rates.values()), 1),
             "tick_fallbacks": desk.ticker.fallbacks,
             "waits": self._waits(),
@@ -129,7 +130,7 @@ class Sampler:
             barrier_idle_ratio=None if idle is None else round(idle, 5),
             pool_requests=state["pool_requests"],
             queue_requests=state["queue_requests"],
-            decoding_requests=sum(replica["requests"] for replica in state["replicas"]),
+            decoding_requests=_decoding(state),
             tokens_per_s=round(sum(self._rates().values()), 1),
         )
 
@@ -166,6 +167,15 @@ class Sampler:
             "ttft": _quantiles(telemetry.recent_ttft_s),
             "tpot": _quantiles(telemetry.recent_tpot_s),
         }
+
+
+def _bound(state: dict[str, Any]) -> int:
+    return sum(replica["requests"] for replica in state["replicas"])
+
+
+def _decoding(state: dict[str, Any]) -> int:
+    """Bound requests that have a slot; the others wait in their engine's queue."""
+    return sum(min(replica["requests"], replica["slots"]) for replica in state["replicas"])
 
 
 def _grown(before: _Counts, after: _Counts) -> dict[str, int]:
