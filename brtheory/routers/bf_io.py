@@ -268,10 +268,10 @@ class _Tick:
 
     def _candidates(self, replica: int) -> IntArray:
         """The oldest of the waiting requests, those with KV room on the replica."""
-        oldest = np.flatnonzero(self._waiting)[: self._params.candidates]
-        if self._room is None or self._reserved is None:
-            return oldest
-        return oldest[self._reserved[oldest] <= self._room[replica]]
+        oldest: IntArray = np.flatnonzero(self._waiting)[: self._params.candidates]
+        if self._room is not None and self._reserved is not None:
+            oldest = oldest[self._reserved[oldest] <= self._room[replica]]
+        return oldest
 
     def _score(self, replica: int) -> Score:
         return Score(self._envelope - self._rows[replica], self._weights)
@@ -285,10 +285,10 @@ class _Tick:
         score = self._score(replica)
         prompts: list[int] = self._prompts[candidates].tolist()
         for most in range(int(self._cap[replica]), 0, -1):
-            chosen = candidates[best_set(prompts, most=most, score=score)]
+            chosen: IntArray = candidates[best_set(prompts, most=most, score=score)]
             if self._fits(chosen, replica):
                 if score.of_one(int(self._prompts[chosen].sum())) > 0:
-                    return chosen.tolist()
+                    return [int(position) for position in chosen]
                 break
         return [self._single(candidates, replica)]
 
