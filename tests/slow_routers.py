@@ -90,28 +90,49 @@ class SlowWindow:
     def tick(self, state: TickState) -> list[tuple[int, int]]:
         """One tick as (id, replica)."""
         books, decided, learned = Books.of(state), [], []
-        rate, limit = self._rate(), self._limit()
+        rate, limit, mean = self._rate(), self._limit(), self._mean()
         while books.pool and sum(books.slots) > 0:
             g = _first_best(books.open(), lambda g: -books.rows[g][0])
             options = [r for r in books.pool[: self.params.window] if books.fits((r,), g)]
+            late = [r for r in options if state.now_s - r.ready_s > limit]
+            options = late[:1] or [r for r in options if not self._held(r, g, books, state.now_s)]
             if not options:
                 books.slots[g] = 0
                 continue
-            late = [r for r in options if state.now_s - r.ready_s > limit]
             others = [row[0] for i, row in enumerate(books.rows) if i != g]
+            top = max(row[0] for row in books.rows)
             target = sum(others) // max(len(others), 1)
-            gap = target - books.rows[g][0]
+            load = books.rows[g][0]
 
-            def key(r: Request, gap: int = gap) -> tuple[int, int]:
-                bonus = math.floor(rate * (state.now_s - r.ready_s))
-                return bonus - abs(gap - r.prompt_tokens), r.prompt_tokens
+            def key(r: Request, load: int = load, top: int = top, target: int = target) -> Any:
+                after = load + r.prompt_tokens
+                bonus = math.floor(rate * self._factor(r, mean) * (state.now_s - r.ready_s))
+                cost = abs(after - target) + self.params.overflow_weight * max(0, after - top)
+                return bonus - cost, r.prompt_tokens
 
-            chosen = late[0] if late else _first_best(options, key)
+            spare = len(books.pool) <= sum(books.slots) and self.params.spare_order == "longest"
+            chosen = _first_best(options, (lambda r: r.prompt_tokens) if spare else key)
             decided.append((chosen.id, g))
             learned.append((chosen.prompt_tokens, state.now_s - chosen.ready_s))
             books.take((chosen,), g)
         self.admitted = [*self.admitted, *learned][-self.params.memory :]
         return decided
+
+    def _held(self, r: Request, g: int, books: Books, now_s: float) -> bool:
+        load, top = books.rows[g][0], max(row[0] for row in books.rows)
+        lighter = any(
+            row[0] < load and free == 0 for row, free in zip(books.rows, books.slots, strict=True)
+        )
+        return lighter and load + r.prompt_tokens > top and now_s - r.ready_s < self.params.hold_s
+
+    def _factor(self, r: Request, mean: float) -> float:
+        if not self.admitted:
+            return 1.0
+        return 1.0 + self.params.size_weight * max(r.prompt_tokens / mean - 1.0, 0.0)
+
+    def _mean(self) -> float:
+        prompts = [prompt for prompt, _ in self.admitted]
+        return sum(prompts) / len(prompts) if prompts else 0.0
 
     def _median(self) -> float:
         waits = sorted(wait for _, wait in self.admitted)
@@ -119,9 +140,7 @@ class SlowWindow:
 
     def _rate(self) -> float:
         median = self._median()
-        if median <= 0:
-            return 0.0
-        return sum(prompt for prompt, _ in self.admitted) / len(self.admitted) / median
+        return self.params.wait_scale * (self._mean() / median) if median > 0 else 0.0
 
     def _limit(self) -> float:
         median = self._median()

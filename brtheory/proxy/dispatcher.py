@@ -60,7 +60,8 @@ class Dispatcher:
         if desk.ticker.ticks > ticks:
             self._last_s = self._loop.time()
             self._on_tick(time.perf_counter() - started)
-        self._wake_at(desk.pool.next_deadline_s(self._loop.time()))
+        held_until_s = desk.ticker.next_look_s(desk.fleet.live("decode"))
+        self._wake_at(min(desk.pool.next_deadline_s(self._loop.time()), held_until_s))
 
     def _wake_at(self, at_s: float) -> None:
         if self._later is not None:

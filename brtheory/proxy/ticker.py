@@ -30,6 +30,7 @@ from brtheory.routers.protocol import (
     PooledRouter,
     Router,
     following,
+    longest_hold_s,
     projection_rules,
 )
 from brtheory.routers.registry import RouterSpec, build_router, find_router, router_specs
@@ -186,6 +187,7 @@ class Ticker:
         self._reference = cast("FastBalanceRoute", router).reference if fast else None
         self._predictor = predictor
         self._follower = following(router)
+        self._hold_s = longest_hold_s(router)
         self.replicas_changed()
 
     def replicas_changed(self) -> None:
@@ -224,6 +226,19 @@ class Ticker:
         if self.immediate:
             return True
         return len(self.pool) <= sum(self.mirror.free_slots(live))
+
+    def next_look_s(self, live: Sequence[str]) -> float:
+        """When the router stops holding a request it may be holding now; infinite if never.
+
+        Parameters
+        ----------
+        live
+            As ``tick``.
+        """
+        if self._hold_s == 0 or not any(self.mirror.free_slots(live)):
+            return float("inf")
+        ends = (request.ready_s + self._hold_s for request in self.pool.requests)
+        return min((end for end in ends if end > self._clock()), default=float("inf"))
 
     def release(self, hold: Hold, *, finished: bool) -> None:
         """Give a load entry back, exactly once, and learn from it.

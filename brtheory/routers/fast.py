@@ -17,7 +17,7 @@ from brtheory.errors import InputError
 from brtheory.prediction.projection_rules import ProjectionRules
 from brtheory.routers.baselines import PoolFifo
 from brtheory.routers.fast_arrays import Decisions, TickArrays, pack
-from brtheory.routers.fast_oldest import Patience, decide_fifo_numpy, decide_window_numpy
+from brtheory.routers.fast_oldest import decide_fifo_numpy, decide_window_numpy
 from brtheory.routers.protocol import following, projection_rules
 from brtheory.routers.reference import BalanceRoute
 from brtheory.routers.vectorised import decide_numpy
@@ -180,6 +180,11 @@ class FastWindow:
         """H = 0."""
         return 0
 
+    @property
+    def hold_s(self) -> float:
+        """As ``HoldingRouter``."""
+        return self.reference.hold_s
+
     def tick(self, state: TickState) -> list[Admission]:
         """Decide one tick, then learn from the waits of what was admitted.
 
@@ -204,7 +209,7 @@ class FastWindow:
         InputError
             If a load or the pool is beyond the exact token limit.
         """
-        patience = Patience(self.reference.wait_weight(), self.reference.longest_wait_s())
+        patience = self.reference.patience()
         params = self.reference.params
         if self.engine == "numpy":
             decisions = decide_window_numpy(arrays, params, patience)

@@ -7,11 +7,11 @@ from brtheory.core.cluster import IntArray
 from brtheory.core.fscore import ScoreWeights, check_token_limit
 from brtheory.routers import fast_oldest
 from brtheory.routers.fast_arrays import Decisions, TickArrays
-from brtheory.routers.fast_oldest import Patience
 from brtheory.routers.fast_once_kernels import balance_once, fifo_once, window_once
 from brtheory.routers.fast_replica_kernels import MARGIN_FIRST, SLOTS_FIRST
 from brtheory.routers.kernels import LARGEST, NEWEST, OLDEST
 from brtheory.routers.params import BalanceRouteParams, WindowParams
+from brtheory.routers.window import Patience
 
 KEYS = {"slots-first": SLOTS_FIRST, "margin-first": MARGIN_FIRST}
 ORDERS = {"oldest": OLDEST, "newest": NEWEST, "largest": LARGEST}
@@ -67,9 +67,14 @@ def decide_window(arrays: TickArrays, params: WindowParams, patience: Patience) 
         *_kv(arrays),
         _ready(arrays),
         float(arrays.now_s),
+        params.window,
+        float(params.size_weight),
+        params.overflow_weight,
+        params.spare_order == "longest",
+        float(params.hold_s),
         float(patience.wait_weight),
         float(patience.longest_wait_s),
-        params.window,
+        float(patience.mean_prompt),
     )
     return Decisions(rows[0], rows[1])
 

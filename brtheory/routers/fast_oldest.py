@@ -1,8 +1,8 @@
 """Vectorised ticks of the routers that look at the oldest requests: pooled FIFO and window."""
 
 import heapq
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from brtheory.core.cluster import IntArray
 from brtheory.routers.fast_arrays import Decisions, TickArrays
 from brtheory.routers.params import WindowParams
-from brtheory.routers.window import LARGEST_BONUS, check_window_limit, window_token_limit
+from brtheory.routers.window import (
+    LARGEST_BONUS,
+    Patience,
+    check_window_limit,
+    window_token_limit,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """What the window router has learned: lambda in tokens per second, the age limit in seconds."""
-
-    wait_weight: float
-    longest_wait_s: float
+FloatArray = NDArray[np.float64]
 
 
 def decide_fifo_numpy(arrays: TickArrays) -> Decisions:
@@ -73,16 +72,23 @@ class _WindowTick:
         self._free = sum(self._cap)
         reach = slice(0, min(len(arrays.prompt_tokens), self._free + params.window))
         wait_s = _waits(arrays)[reach]
-        self._window = params.window
+        self._params = params
         self._prompts = arrays.prompt_tokens[reach]
-        self._bonus = wait_bonuses(wait_s, patience.wait_weight)
+        self._bonus = wait_bonuses(
+            wait_s, size_factors(self._prompts, patience, params) * patience.wait_weight
+        )
         self._overdue = wait_s > patience.longest_wait_s
+        self._young = wait_s < params.hold_s
         reserved = arrays.reserved_tokens
         self._reserved = None if reserved is None else reserved[reach]
         self._room = None if arrays.free_tokens is None else arrays.free_tokens.tolist()
         self._loads: list[int] = arrays.columns[:, arrays.start].tolist()
         self._total = sum(self._loads)
+        self._peak = max(self._loads)
+        full = [load for load, cap in zip(self._loads, self._cap, strict=True) if cap == 0]
+        self._lightest_full = min(full, default=sys.maxsize)
         self._waiting: IntArray = np.arange(len(self._prompts))
+        self._beyond = len(arrays.prompt_tokens) - len(self._prompts)
         self._heap = [(self._loads[g], g) for g, cap in enumerate(self._cap) if cap > 0]
         heapq.heapify(self._heap)
 
@@ -92,32 +98,40 @@ class _WindowTick:
         replicas: list[int] = []
         while self._free > 0 and len(self._waiting):
             replica = self._heap[0][1]
-            oldest = self._fitting(replica)
-            if len(oldest):
-                position = self._choose(oldest, replica)
+            position = self._choose(self._fitting(replica), replica)
+            if position is None:
+                self._free -= self._cap[replica]
+                self._leave(replica)
+            else:
                 self._admit(position, replica)
                 positions.append(position)
                 replicas.append(replica)
-            else:
-                self._free -= self._cap[replica]
-                heapq.heappop(self._heap)
         return Decisions(positions, replicas)
 
     def _fitting(self, replica: int) -> IntArray:
-        oldest = self._waiting[: self._window]
+        oldest = self._waiting[: self._params.window]
         if self._reserved is None or self._room is None:
             return oldest
         fitting: IntArray = oldest[self._reserved[oldest] <= self._room[replica]]
         return fitting
 
-    def _choose(self, oldest: IntArray, replica: int) -> int:
+    def _choose(self, oldest: IntArray, replica: int) -> int | None:
         overdue = self._overdue[oldest]
         if overdue.any():
             return int(oldest[overdue.argmax()])
-        load = self._loads[replica]
+        load, prompts = self._loads[replica], self._prompts[oldest]
+        overflow = np.maximum(prompts - (self._peak - load), 0)
+        if self._lightest_full < load:
+            offered = (overflow == 0) | ~self._young[oldest]
+            oldest, prompts, overflow = oldest[offered], prompts[offered], overflow[offered]
+        if not len(oldest):
+            return None
+        spare = len(self._waiting) + self._beyond <= self._free
+        if spare and self._params.spare_order == "longest":
+            return int(oldest[prompts.argmax()])
         room = (self._total - load) // max(len(self._loads) - 1, 1) - load
-        prompts = self._prompts[oldest]
-        key = self._bonus[oldest] - np.abs(prompts - room)
+        cost = np.abs(prompts - room) + self._params.overflow_weight * overflow
+        key = self._bonus[oldest] - cost
         ties = np.flatnonzero(key == key.max())
         return int(oldest[ties[prompts[ties].argmax()]])
 
@@ -126,6 +140,7 @@ class _WindowTick:
         self._waiting = self._waiting[self._waiting != position]
         self._loads[replica] += prompt
         self._total += prompt
+        self._peak = max(self._peak, self._loads[replica])
         self._cap[replica] -= 1
         self._free -= 1
         if self._reserved is not None and self._room is not None:
@@ -133,16 +148,30 @@ class _WindowTick:
         if self._cap[replica] > 0:
             heapq.heapreplace(self._heap, (self._loads[replica], replica))
         else:
-            heapq.heappop(self._heap)
+            self._leave(replica)
+
+    def _leave(self, replica: int) -> None:
+        """The replica on top has no slot to offer any more."""
+        heapq.heappop(self._heap)
+        self._lightest_full = min(self._lightest_full, self._loads[replica])
 
 
-def wait_bonuses(wait_s: NDArray[np.float64], weight: float) -> IntArray:
+def size_factors(prompts: IntArray, patience: Patience, params: WindowParams) -> FloatArray:
+    """``window.size_factor`` of each prompt, shape (P,)."""
+    if params.size_weight == 0 or patience.mean_prompt == 0:
+        return np.ones(len(prompts))
+    beyond = prompts.astype(np.float64) / patience.mean_prompt - 1.0
+    factors: FloatArray = 1.0 + params.size_weight * np.maximum(beyond, 0.0)
+    return factors
+
+
+def wait_bonuses(wait_s: FloatArray, weights: FloatArray) -> IntArray:
     """``window.wait_bonus`` of each wait, shape (P,), int64."""
-    product = np.clip(weight * wait_s, -LARGEST_BONUS, LARGEST_BONUS)
+    product = np.clip(weights * wait_s, -LARGEST_BONUS, LARGEST_BONUS)
     return np.floor(product).astype(np.int64)
 
 
-def _waits(arrays: TickArrays) -> NDArray[np.float64]:
+def _waits(arrays: TickArrays) -> FloatArray:
     if arrays.ready_s is None:
         return np.zeros(len(arrays.prompt_tokens))
     return arrays.now_s - arrays.ready_s

@@ -15,11 +15,11 @@ from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import entry_kernel, kernel
 from brtheory.routers.fast_pool_kernels import Pool, oldest, remove
 from brtheory.routers.fast_replica_kernels import (
+    INT64_MAX,
     LOAD_ONLY,
     SLOTS_FIRST,
     Loads,
     Out,
-    close_top,
     open_heap,
     room_on,
     settle_top,
@@ -46,6 +46,43 @@ class Memory(NamedTuple):
     prompts: IntArray
     ordered: FloatArray
     state: IntArray
+
+
+class WindowRule(NamedTuple):
+    """The window router's parameters for a tick, and what it has learned when the tick begins.
+
+    Parameters
+    ----------
+    window, size_weight, overflow_weight, hold_s
+        As ``WindowParams``.
+    longest_first
+        Whether the longest prompt goes first while slots are to spare.
+    wait_weight, longest_wait_s, mean_prompt
+        As ``window.Patience``.
+    """
+
+    window: int
+    size_weight: float
+    overflow_weight: int
+    longest_first: bool
+    hold_s: float
+    wait_weight: float
+    longest_wait_s: float
+    mean_prompt: float
+
+
+class Offer(NamedTuple):
+    """What the replica in turn offers: KV room, tokens missing to the target and to the peak.
+
+    ``holding`` says that a lighter replica has no free slot, ``spare`` that the longest prompt
+    goes first.
+    """
+
+    room: int
+    gap: int
+    margin: int
+    holding: bool
+    spare: bool
 
 
 @kernel
@@ -76,30 +113,42 @@ def window_tick(
     loads: Loads,
     ready_s: FloatArray,
     now_s: float,
-    wait_weight: float,
-    longest_wait_s: float,
-    window: int,
+    rule: WindowRule,
     out: Out,
 ) -> int:
     """Decide a tick of the window router; number of admissions."""
     size = open_heap(loads, LOAD_ONLY)
-    count, total = 0, 0
+    count, total, free, peak, lightest_full = 0, 0, 0, 0, INT64_MAX
     for g in range(len(loads.cap)):
         total += loads.present[g]
+        free += loads.cap[g]
+        peak = max(peak, loads.present[g])
+        if loads.cap[g] == 0:
+            lightest_full = min(lightest_full, loads.present[g])
     while size > 0 and count < waiting:
         replica = loads.heap[0]
         load = loads.present[replica]
-        gap = (total - load) // max(len(loads.cap) - 1, 1) - load
-        position = _best_in_window(
-            pool, room_on(loads, replica), gap, ready_s, now_s, wait_weight, longest_wait_s, window
+        offer = Offer(
+            room_on(loads, replica),
+            (total - load) // max(len(loads.cap) - 1, 1) - load,
+            peak - load,
+            lightest_full < load,
+            rule.longest_first and waiting - count <= free,
         )
-        if position < 0:
-            size = close_top(loads, LOAD_ONLY, size)
-            continue
-        total += pool.prompts[position]
-        _serve(pool, loads, replica, position, out, count)
+        position = _best_in_window(pool, ready_s, now_s, rule, offer)
+        if position >= 0:
+            total += pool.prompts[position]
+            free -= 1
+            _serve(pool, loads, replica, position, out, count)
+            count += 1
+        else:
+            free -= loads.cap[replica]
+            loads.cap[replica] = 0
+        load = loads.present[replica]
+        peak = max(peak, load)
+        if loads.cap[replica] == 0:
+            lightest_full = min(lightest_full, load)
         size = settle_top(loads, LOAD_ONLY, size)
-        count += 1
     return count
 
 
@@ -145,40 +194,48 @@ def median_wait(memory: Memory) -> float:
 
 
 @kernel
+def mean_prompt(memory: Memory) -> float:
+    """Mean of the remembered prompts, 0 where nothing is remembered."""
+    known = memory.state[0]
+    return float(memory.state[2]) / float(known) if known > 0 else 0.0
+
+
+@kernel
 def learned_weight(memory: Memory) -> float:
     """Mean prompt / median wait, 0 until a positive median wait is known."""
     median = median_wait(memory)
-    if median <= 0.0:
-        return 0.0
-    mean_prompt = float(memory.state[2]) / float(memory.state[0])
-    return mean_prompt / median
+    return mean_prompt(memory) / median if median > 0.0 else 0.0
 
 
 @kernel
 def _best_in_window(
-    pool: Pool,
-    room: int,
-    gap: int,
-    ready_s: FloatArray,
-    now_s: float,
-    wait_weight: float,
-    longest_wait_s: float,
-    window: int,
+    pool: Pool, ready_s: FloatArray, now_s: float, rule: WindowRule, offer: Offer
 ) -> int:
     end, position, best, best_key = len(pool.prompts), oldest(pool), -1, 0
-    for _ in range(window):
+    for _ in range(rule.window):
         if position == end:
             break
-        if len(pool.reserved) == 0 or pool.reserved[position] <= room:
+        if len(pool.reserved) == 0 or pool.reserved[position] <= offer.room:
             wait_s, prompt = now_s - ready_s[position], pool.prompts[position]
-            if wait_s > longest_wait_s:
+            if wait_s > rule.longest_wait_s:
                 return position
-            bonus = np.floor(min(max(wait_weight * wait_s, -LARGEST_BONUS), LARGEST_BONUS))
-            key = int(bonus) - abs(prompt - gap)
-            if best < 0 or key > best_key or (key == best_key and prompt > pool.prompts[best]):
-                best, best_key = position, key
+            if prompt <= offer.margin or not offer.holding or wait_s >= rule.hold_s:
+                key = prompt if offer.spare else _key(prompt, wait_s, rule, offer)
+                if best < 0 or key > best_key or (key == best_key and prompt > pool.prompts[best]):
+                    best, best_key = position, key
         position = pool.after[position]
     return best
+
+
+@kernel
+def _key(prompt: int, wait_s: float, rule: WindowRule, offer: Offer) -> int:
+    weight = rule.wait_weight
+    if rule.size_weight != 0.0 and rule.mean_prompt != 0.0:
+        beyond = float(prompt) / rule.mean_prompt - 1.0
+        weight *= 1.0 + rule.size_weight * max(beyond, 0.0)
+    bonus = np.floor(min(max(weight * wait_s, -LARGEST_BONUS), LARGEST_BONUS))
+    overflow = max(0, prompt - offer.margin)
+    return int(bonus) - abs(prompt - offer.gap) - rule.overflow_weight * overflow
 
 
 @kernel

@@ -1,13 +1,13 @@
 """One compiled tick from a state in arrays: build the pool, decide, hand back the decisions."""
 
-# ruff: noqa: PLR0917, FBT003  # compiled functions take positional arguments only
+# ruff: noqa: PLR0917, FBT001, FBT003  # compiled functions take positional arguments only
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import entry_kernel
-from brtheory.routers.fast_oldest_kernels import fifo_tick, window_tick
+from brtheory.routers.fast_oldest_kernels import WindowRule, fifo_tick, window_tick
 from brtheory.routers.fast_pool_kernels import fill, make_pool
 from brtheory.routers.fast_replica_kernels import as_out, make_loads
 from brtheory.routers.fast_subset_kernels import scratch_for
@@ -80,9 +80,14 @@ def window_once(
     room: IntArray,
     ready_s: FloatArray,
     now_s: float,
+    window: int,
+    size_weight: float,
+    overflow_weight: int,
+    longest_first: bool,
+    hold_s: float,
     wait_weight: float,
     longest_wait_s: float,
-    window: int,
+    mean_prompt: float,
 ) -> tuple[int, IntArray]:
     """Decide a tick of the window router; as ``fifo_once``."""
     pool = make_pool(prompts, reserved, False)
@@ -91,7 +96,15 @@ def window_once(
     fill(pool, 0, reach)
     loads = make_loads(columns, start, free_slots, room, 1)
     rows = np.empty((4, min(reach, free)), np.int64)
-    count = window_tick(
-        pool, reach, loads, ready_s, now_s, wait_weight, longest_wait_s, window, as_out(rows)
+    rule = WindowRule(
+        window,
+        size_weight,
+        overflow_weight,
+        longest_first,
+        hold_s,
+        wait_weight,
+        longest_wait_s,
+        mean_prompt,
     )
+    count = window_tick(pool, reach, loads, ready_s, now_s, rule, as_out(rows))
     return count, rows[:, :count]

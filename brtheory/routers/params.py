@@ -18,6 +18,7 @@ LARGEST_SUBSET = 12
 LONGEST_HORIZON = 4096
 LARGEST_WINDOW = 1 << 16
 LARGEST_MEMORY = 1 << 16
+LARGEST_OVERFLOW_WEIGHT = 1024
 
 P = TypeVar("P")
 
@@ -134,15 +135,33 @@ class WindowParams:
     window
         K, the oldest requests of the pool that are looked at.
     wait_weight
-        lambda >= 0, tokens a second of waiting is worth; None is mean prompt / median wait.
+        lambda >= 0, tokens a second of waiting is worth; None is ``wait_scale`` * mean prompt /
+        median wait.
+    wait_scale
+        Factor >= 0 on the lambda that is learned.
+    size_weight
+        By how much lambda grows with each mean prompt that a prompt is longer than the mean, >= 0.
+    overflow_weight
+        Cost of a token beyond the fullest load M, on top of its distance to the target, >= 0.
+    spare_order
+        While there are at least as many free slots as requests: the ``longest`` first, or by
+        the same key as otherwise (``fit``).
+    hold_s
+        Seconds, >= 0: a request younger than this is not admitted where it would raise M while a
+        lighter replica has no slot to offer; 0 never holds.
     age_limit
         Median waits after which a request goes first; None is no limit.
     memory
         Admitted requests from which the mean prompt and the median wait are measured.
     """
 
-    window: Annotated[int, Field(ge=1, le=LARGEST_WINDOW)] = 64
+    window: Annotated[int, Field(ge=1, le=LARGEST_WINDOW)] = 256
     wait_weight: Annotated[float, Field(ge=0, le=1e12)] | None = None
+    wait_scale: Annotated[float, Field(ge=0, le=1e6)] = 1.15
+    size_weight: Annotated[float, Field(ge=0, le=1e6)] = 0.3
+    overflow_weight: Annotated[int, Field(ge=0, le=LARGEST_OVERFLOW_WEIGHT)] = 2
+    spare_order: Literal["longest", "fit"] = "longest"
+    hold_s: Annotated[float, Field(ge=0, le=1e9)] = 2.0
     age_limit: Annotated[float, Field(gt=0, le=1e9)] | None = 16.0
     memory: Annotated[int, Field(ge=1, le=LARGEST_MEMORY)] = 1024
 

@@ -55,6 +55,19 @@ class ProjectingRouter(Protocol):
         """How predictions become projected loads."""
 
 
+@runtime_checkable
+class HoldingRouter(Protocol):
+    """A pooled router that may leave a request waiting although a slot is free.
+
+    Its decisions change with the loads and with time, not only with arrivals and completions: it
+    has to be asked again while requests wait beside free slots.
+    """
+
+    @property
+    def hold_s(self) -> float:
+        """Seconds after which a request is held no longer, 0 where none is ever held."""
+
+
 Router = ImmediateRouter | PooledRouter
 
 
@@ -68,3 +81,8 @@ def following(router: Router) -> FollowingRouter | None:
     if isinstance(router, FollowingRouter) and router.horizon_follows:
         return router
     return None
+
+
+def longest_hold_s(router: Router) -> float:
+    """Seconds for which the router may hold a request, 0 where it never does."""
+    return router.hold_s if isinstance(router, HoldingRouter) else 0.0

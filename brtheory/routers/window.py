@@ -3,21 +3,30 @@
 While a slot is free and the pool is not empty: the replica with the smallest L among those with a
 free slot, ties to the lower index, takes of the K oldest requests the one with the largest
 
-    (-|L_g + s - T| + floor(lambda*wait), prompt),   T = (sum of the other loads) // max(G - 1, 1)
+    (-|L_g + s - T| - w*(L_g + s - M)_+ + floor(lambda_s*wait), prompt)
+    T = (sum of the other loads) // max(G - 1, 1),   M = max L,   w = ``overflow_weight``
+    lambda_s = lambda * (1 + ``size_weight`` * (s / mean prompt - 1)_+)
 
-ties to the older; loads are refreshed after each. lambda = mean prompt / median wait of the
-requests admitted before this tick (the last ``memory`` of them), 0 until a wait is known. A
-request that has waited longer than ``age_limit`` median waits goes first, the oldest of them
-first. Where KV capacity is limited only requests with room are offered, and a replica with room
-for none of them is closed for the rest of the tick.
+ties to the older; loads are refreshed after each. lambda = ``wait_scale`` * mean prompt / median
+wait of the requests admitted before this tick (the last ``memory`` of them), 0 until a wait is
+known. While there are at least as many free slots as requests, all of them find a place and the
+longest prompt goes first. Three rules come before the key:
 
-The key mixes a distance and an age; it is no F-score, so admissions carry neither stage nor score.
+* A request that has waited longer than ``age_limit`` median waits goes first, the oldest of them
+  before all.
+* Another one younger than ``hold_s`` is held back where it would raise M while a lighter replica
+  has no free slot: one may be free soon.
+* Where KV capacity is limited only requests with room are offered.
+
+A replica to which nothing can be offered is closed for the rest of the tick. The key mixes
+distances and an age; it is no F-score, so admissions carry neither stage nor score.
 """
 
 import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from brtheory.core.admission import Admission
 from brtheory.core.requests import Request
@@ -29,6 +38,25 @@ LARGEST_BONUS = 2.0**62
 """floor(lambda*wait) is held within this, which keeps the key within 64 bits."""
 SORT_ANEW = 64
 """From this many new waits on, sorting all is faster than inserting each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """What the router has learned when a tick begins.
+
+    Parameters
+    ----------
+    wait_weight
+        lambda, tokens per second.
+    longest_wait_s
+        The hard age limit in seconds, infinite where there is none.
+    mean_prompt
+        Mean prompt of the remembered requests, 0 where nothing is remembered.
+    """
+
+    wait_weight: float
+    longest_wait_s: float
+    mean_prompt: float
 
 
 class WaitStatistics:
@@ -74,12 +102,15 @@ class WaitStatistics:
         return self._ordered[(len(self._ordered) - 1) // 2] if self._ordered else 0.0
 
     @property
+    def mean_prompt(self) -> float:
+        """Mean of the remembered prompts, 0 where nothing is remembered."""
+        return float(self._prompt_tokens) / len(self._ordered) if self._ordered else 0.0
+
+    @property
     def tokens_per_s(self) -> float:
         """Mean prompt / median wait, 0 until a positive median wait is known."""
         median = self.median_wait_s
-        if median <= 0:
-            return 0.0
-        return float(self._prompt_tokens) / len(self._ordered) / median
+        return self.mean_prompt / median if median > 0 else 0.0
 
 
 class Window:
@@ -99,6 +130,11 @@ class Window:
     def horizon(self) -> int:
         """H = 0: present loads only."""
         return 0
+
+    @property
+    def hold_s(self) -> float:
+        """As ``HoldingRouter``."""
+        return self.params.hold_s
 
     def tick(self, state: TickState) -> list[Admission]:
         """Decide one tick, then learn from the waits of what was admitted.
@@ -120,7 +156,7 @@ class Window:
     def wait_weight(self) -> float:
         """Tokens a second of waiting is worth, lambda: given, or learned so far."""
         given = self.params.wait_weight
-        return self.statistics.tokens_per_s if given is None else given
+        return self.params.wait_scale * self.statistics.tokens_per_s if given is None else given
 
     def longest_wait_s(self) -> float:
         """The hard age limit in seconds, infinite where there is none or no wait is known."""
@@ -129,38 +165,77 @@ class Window:
             return math.inf
         return self.params.age_limit * median
 
+    def patience(self) -> Patience:
+        """What has been learned so far."""
+        mean_prompt = self.statistics.mean_prompt
+        return Patience(self.wait_weight(), self.longest_wait_s(), mean_prompt)
+
     def _decide(
         self, ledger: TickLedger, pool: list[Request], now_s: float
     ) -> Iterator[tuple[Request, int]]:
+        patience = self.patience()
         while ledger.total_free_slots > 0 and pool:
             open_replicas = [g for g in range(ledger.replicas) if ledger.cap[g] > 0]
             replica = min(open_replicas, key=lambda g: ledger.rows[g][0])
             oldest = pool[: self.params.window]
             fitting = [request for request in oldest if ledger.fits([request], replica)]
-            if fitting:
-                request = self._choose(fitting, ledger, replica, now_s)
+            spare = len(pool) <= ledger.total_free_slots
+            request = self._choose(fitting, ledger, replica, now_s, patience, spare=spare)
+            if request is None:
+                ledger.close(replica)
+            else:
                 ledger.admit([request], replica)
                 pool.remove(request)
                 yield request, replica
-            else:
-                ledger.close(replica)
 
     def _choose(
-        self, fitting: Sequence[Request], ledger: TickLedger, replica: int, now_s: float
-    ) -> Request:
-        weight, longest = self.wait_weight(), self.longest_wait_s()
+        self,
+        fitting: Sequence[Request],
+        ledger: TickLedger,
+        replica: int,
+        now_s: float,
+        patience: Patience,
+        *,
+        spare: bool,
+    ) -> Request | None:
         for request in fitting:
-            if now_s - request.ready_s > longest:
+            if now_s - request.ready_s > patience.longest_wait_s:
                 return request
+        offered = self._not_held(fitting, ledger, replica, now_s)
+        if not offered:
+            return None
+        if spare and self.params.spare_order == "longest":
+            return max(offered, key=lambda request: request.prompt_tokens)
         loads = [row[0] for row in ledger.rows]
-        room = _target(loads, replica) - loads[replica]
-        per_token = ledger.per_token(replica)  # both distance and bonus are worth so much a token
+        room, margin = _target(loads, replica) - loads[replica], ledger.margin(replica)
 
         def key(request: Request) -> tuple[int, int]:
-            bonus = per_token * wait_bonus(now_s - request.ready_s, weight)
-            return -abs(per_token * request.prompt_tokens - room) + bonus, request.prompt_tokens
+            size = request.prompt_tokens
+            weight = patience.wait_weight * size_factor(size, patience, self.params)
+            bonus = wait_bonus(now_s - request.ready_s, weight)
+            cost = abs(size - room) + self.params.overflow_weight * max(0, size - margin)
+            return bonus - cost, size
 
-        return max(fitting, key=key)
+        return max(offered, key=key)
+
+    def _not_held(
+        self, fitting: Sequence[Request], ledger: TickLedger, replica: int, now_s: float
+    ) -> list[Request]:
+        """Requests that need not wait for a lighter replica to have a free slot."""
+        load, margin = ledger.rows[replica][0], ledger.margin(replica)
+        lighter = (ledger.rows[g][0] < load for g in range(ledger.replicas) if ledger.cap[g] == 0)
+        if not any(lighter):
+            return list(fitting)
+        hold_s = self.params.hold_s
+        return [r for r in fitting if r.prompt_tokens <= margin or now_s - r.ready_s >= hold_s]
+
+
+def size_factor(prompt_tokens: int, patience: Patience, params: WindowParams) -> float:
+    """lambda_s / lambda: 1 up to the mean prompt, and ``size_weight`` more for each one beyond."""
+    if params.size_weight == 0 or patience.mean_prompt == 0:
+        return 1.0
+    beyond = float(prompt_tokens) / patience.mean_prompt - 1.0
+    return 1.0 + params.size_weight * max(beyond, 0.0)
 
 
 def wait_bonus(wait_s: float, weight: float) -> int:
@@ -170,7 +245,8 @@ def wait_bonus(wait_s: float, weight: float) -> int:
 
 def window_token_limit(replicas: int, params: WindowParams) -> int:
     """Largest load and largest sum of prompts that keep every sum of the router in 64 bits."""
-    return int(LARGEST_BONUS) // max(replicas, params.memory)
+    # |L + s - T| + w*(L + s - M)_+ <= (2 + w) * limit leaves 2^62 for the bonus.
+    return int(LARGEST_BONUS) // max(replicas, params.memory, 2 + params.overflow_weight)
 
 
 def check_window_limit(

@@ -20,7 +20,7 @@ from brtheory.errors import BrtheoryError
 from brtheory.prediction.protocol import Predictor
 from brtheory.routers.fast import ArrayRouter
 from brtheory.routers.fast_arrays import TickArrays
-from brtheory.routers.protocol import ImmediateRouter, PooledRouter, Router
+from brtheory.routers.protocol import ImmediateRouter, PooledRouter, Router, longest_hold_s
 from brtheory.simulation.array_pool import ArrayPool
 from brtheory.simulation.arrivals import ArrivalSource, Due
 from brtheory.simulation.meter import StepMeter, StepObserver
@@ -113,8 +113,8 @@ class Simulation:
         self._running: dict[int, _Running] = {}
         self._finishes: list[tuple[int, int]] = []
         self._array_router = router if paces is None and isinstance(router, ArrayRouter) else None
-        self._pool = PromptPool()
-        self._array_pool = ArrayPool()
+        self._holding = longest_hold_s(router) > 0
+        self._pool, self._array_pool = PromptPool(), ArrayPool()
         self._transfer = transfer
         self._transfers = Transfers()
         if transfer is not None:
@@ -122,8 +122,7 @@ class Simulation:
         self._outlook = make_outlook(
             router, predictor, self._cluster, observation, relayed=transfer is not None
         )
-        self._step = 0
-        self._arrived = 0
+        self._step, self._arrived = 0, 0
 
     def run(self) -> RunRecord:
         """Run until every request has completed."""
@@ -291,6 +290,9 @@ class Simulation:
         next_step = self._arrivals.next_step()
         if next_step is not None:
             most = min(most, next_step - self._step)
+        pooled = self._holding and len(self._pool) + len(self._array_pool)
+        if pooled and self._cluster.free_slots.any():
+            most = 1  # The router may decide otherwise at the next step, without any event.
         steps = self._meter.run(
             self._cluster.loads,
             self._cluster.active,

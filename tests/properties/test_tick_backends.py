@@ -135,6 +135,11 @@ def window_params(rng):
     return WindowParams(
         window=sized(rng, 1, 64, often=6),
         wait_weight=None if rng.random() < 0.7 else float(rng.choice([0.0, 2.5, 1e12])),
+        wait_scale=float(rng.choice([1.0, 1.15])),
+        size_weight=float(rng.choice([0.0, 0.3, 5.0])),
+        overflow_weight=int(rng.choice([0, 2, 1024])),
+        spare_order=str(rng.choice(["longest", "fit"])),
+        hold_s=float(rng.choice([0.0, 2.0, 5.0])),
         age_limit=None if rng.random() < 0.3 else float(rng.choice([0.5, 1.0, 16.0])),
         memory=int(rng.integers(1, 12)),
     )

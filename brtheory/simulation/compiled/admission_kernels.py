@@ -6,8 +6,10 @@ from brtheory.routers.backend import kernel
 from brtheory.routers.fast_horizon_kernels import predict_again, put_in
 from brtheory.routers.fast_horizon_memory_kernels import ABSENT, NEVER, Horizon
 from brtheory.routers.fast_oldest_kernels import (
+    WindowRule,
     fifo_tick,
     learned_weight,
+    mean_prompt,
     median_wait,
     remember,
     window_tick,
@@ -151,11 +153,21 @@ def _window(setup: Setup, world: World, tick: Tick, waiting: int) -> int:
         if world.replicas.loads[g] > setup.limit:
             return BEYOND_LIMIT
     median = median_wait(memory)
-    weight = learned_weight(memory) if setup.wait_weight < 0 else setup.wait_weight
+    weight = setup.wait_weight
+    if weight < 0:
+        weight = setup.wait_scale * learned_weight(memory)
     longest = setup.age_limit * median if setup.age_limit > 0 and median > 0 else np.inf
-    count = window_tick(
-        tick.pool, waiting, tick.loads, ready_s, now, weight, longest, setup.window, tick.out
+    rule = WindowRule(
+        setup.window,
+        setup.size_weight,
+        setup.overflow_weight,
+        setup.longest_first,
+        setup.hold_s,
+        weight,
+        longest,
+        mean_prompt(memory),
     )
+    count = window_tick(tick.pool, waiting, tick.loads, ready_s, now, rule, tick.out)
     for i in range(count):
         request = tick.out.position[i]
         remember(memory, world.requests.prompts[request], now - ready_s[request])

@@ -44,6 +44,7 @@ from brtheory.simulation.compiled.world_kernels import (
     POOL_FIFO,
     ROUND_ROBIN,
     TIMED,
+    WINDOW,
     Setup,
     Tick,
     World,
@@ -122,6 +123,8 @@ def run_steps(setup: Setup, world: World, tick: Tick) -> None:
     loads, active = replicas.loads, replicas.active
     counters, sums, times = marks.counters, marks.sums, marks.times
     end = min(world.heaps.finish_step[0], next_step(setup, world))
+    if setup.router == WINDOW and setup.hold_s > 0 and _waits_beside_slots(setup, world):
+        end = counters[STEP] + 1
     wake = next_time(setup, world)
     began = counters[STEP]
     while counters[STEP] < end:
@@ -147,6 +150,15 @@ def run_steps(setup: Setup, world: World, tick: Tick) -> None:
             break
     if setup.horizon > 0:
         move_on(tick.horizon, counters[STEP] - began)
+
+
+@kernel
+def _waits_beside_slots(setup: Setup, world: World) -> bool:
+    """Whether a router that holds requests may decide otherwise at the next step."""
+    free = 0
+    for active in world.replicas.active:
+        free += setup.slots - active
+    return bool(free > 0 and world.marks.counters[WAITING] > 0)
 
 
 @kernel

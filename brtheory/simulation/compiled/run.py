@@ -25,7 +25,7 @@ from brtheory.routers.baselines import (
 )
 from brtheory.routers.fast_compiled import rule_arrays
 from brtheory.routers.fast_horizon_memory_kernels import Horizon, make_horizon
-from brtheory.routers.params import BalanceRouteParams
+from brtheory.routers.params import BalanceRouteParams, WindowParams
 from brtheory.routers.protocol import Router, projection_rules
 from brtheory.routers.reference import BalanceRoute
 from brtheory.routers.window import Window, check_window_limit, window_token_limit
@@ -94,9 +94,8 @@ def _setup(
     router: Router, *, shape: ClusterShape, arrivals: ArrivalPlan, step_time: StepTime
 ) -> world_of.Setup:
     horizon = router.horizon if isinstance(router, BalanceRoute) else 0
-    window = router.params if isinstance(router, Window) else None
-    weight = None if window is None else window.wait_weight
-    limit = None if window is None else window.age_limit
+    window = router.params if isinstance(router, Window) else WindowParams()
+    weight, limit = window.wait_weight, window.age_limit
     return world_of.Setup(
         router=CODES.get(type(router), world_of.BALANCE),
         arrivals=ARRIVALS[arrivals.kind],
@@ -105,9 +104,14 @@ def _setup(
         horizon=horizon,
         refresh=projection_rules(router).refresh_steps(horizon),
         population=arrivals.population,
-        window=1 if window is None else window.window,
+        window=window.window,
         wait_weight=-1.0 if weight is None else float(weight),
+        wait_scale=float(window.wait_scale),
         age_limit=-1.0 if limit is None else float(limit),
+        size_weight=float(window.size_weight),
+        overflow_weight=window.overflow_weight,
+        longest_first=window.spare_order == "longest",
+        hold_s=float(window.hold_s),
         limit=_limit(router, shape.replicas),
         a0=float(step_time.a0),
         b0=float(step_time.b0),

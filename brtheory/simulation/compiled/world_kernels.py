@@ -36,7 +36,7 @@ class Setup(NamedTuple):
         H, and steps between two predictions; 0 where loads are not projected.
     population
         Requests in a closed loop.
-    window, wait_weight, age_limit
+    window .. hold_s
         Of the window router; a negative weight is learned, a negative limit is none.
     limit
         Largest load and pool the router accepts.
@@ -53,7 +53,12 @@ class Setup(NamedTuple):
     population: int
     window: int
     wait_weight: float
+    wait_scale: float
     age_limit: float
+    size_weight: float
+    overflow_weight: int
+    longest_first: bool
+    hold_s: float
     limit: int
     a0: float
     b0: float

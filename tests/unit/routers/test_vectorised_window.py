@@ -17,6 +17,12 @@ def bound(state, **params):
     return [(a.id, a.replica) for a in Window(WindowParams(**params)).tick(state)]
 
 
+def by_key(state, **params):
+    """As ``bound``, by distance and wait alone: no overflow, no holding, no order of its own."""
+    plain = {"overflow_weight": 0, "hold_s": 0.0, "spare_order": "fit", **params}
+    return bound(state, **plain)
+
+
 def pool(*prompts, ready_s=None):
     ready = [0.0] * len(prompts) if ready_s is None else ready_s
     return [Request(i, s, r) for i, (s, r) in enumerate(zip(prompts, ready, strict=True))]
@@ -30,7 +36,7 @@ def test_the_least_loaded_replica_takes_the_request_that_brings_it_nearest_to_th
 
 def test_a_tie_in_distance_goes_to_the_longer_prompt_and_then_to_the_older_request():
     # 30 tokens are missing: 28 and 32 are equally far.
-    assert bound(TickState([[10], [40]], [1, 0], pool(28, 32, 32))) == [(1, 0)]
+    assert by_key(TickState([[10], [40]], [1, 0], pool(28, 32, 32))) == [(1, 0)]
 
 
 def test_equal_loads_are_served_from_the_lower_index_with_loads_refreshed_after_each():
@@ -69,18 +75,72 @@ def test_past_the_age_limit_a_request_goes_first_and_the_oldest_of_them_before_a
 
 
 def test_the_weight_is_the_mean_prompt_over_the_median_wait_of_what_was_admitted_before():
-    router = Window(WindowParams())
+    router = Window(WindowParams(wait_scale=2.0))
     assert router.wait_weight() == 0.0
     router.tick(TickState([[0]], [3], pool(10, 20, 60, ready_s=[0.0, 1.0, 2.0]), now_s=5.0))
-    # Mean prompt 30, waits 5, 4, 3: median 4.
-    assert router.wait_weight() == 7.5
+    # Mean prompt 30, waits 5, 4, 3: median 4; twice 30/4.
+    assert router.wait_weight() == 15.0
     assert router.longest_wait_s() == 64.0
 
 
 def test_without_kv_room_for_anything_a_replica_is_passed_over():
+    # Replica 0 has no room and is closed; replica 1 is heavier, but request 1 has waited 5 s.
     waiting = [Request(0, 5, reserved_tokens=9), Request(1, 6, reserved_tokens=4)]
-    state = TickState([[0], [3]], [2, 2], waiting, free_tokens=[3, 4])
+    state = TickState([[0], [3]], [2, 2], waiting, now_s=5.0, free_tokens=[3, 4])
     assert bound(state) == [(1, 1)]
+
+
+def test_a_prompt_beyond_the_fullest_load_costs_more_than_one_that_stays_below():
+    # 30 missing to the mean of the others and 32 to the fullest: 35 is 5 off and 3 beyond, 24 is
+    # 6 off. At no extra cost 35 is nearer, at 2 a token it costs 5 + 6.
+    state = TickState([[10], [42], [38]], [1, 0, 0], pool(35, 24))
+    assert by_key(state) == [(0, 0)]
+    assert by_key(state, overflow_weight=2) == [(1, 0)]
+
+
+def test_a_wait_counts_more_for_prompts_longer_than_the_mean():
+    # Mean prompt 10, median wait 1 s: lambda is 10 tokens a second. 60 tokens are missing. After
+    # 1 s, 20 has the key 10 - 40 and 110 has 10 - 50; with a third of lambda more for each of the
+    # ten mean prompts beyond the first, 110 has 10*(1 + 0.3*10) - 50 = -10.
+    state = TickState([[40], [100]], [1, 0], pool(20, 110), now_s=1.0)
+    for size_weight, expected in ((0.0, 0), (0.3, 1)):
+        params = WindowParams(
+            wait_scale=1.0,
+            size_weight=size_weight,
+            overflow_weight=0,
+            spare_order="fit",
+            hold_s=0.0,
+            age_limit=None,
+        )
+        router = Window(params)
+        router.statistics.add(10, 1.0)
+        assert [a.id for a in router.tick(state)] == [expected]
+
+
+def test_with_slots_to_spare_the_longest_prompt_goes_to_the_least_loaded_replica():
+    state = TickState([[0], [5]], [2, 2], pool(3, 9, 4))
+    # 9 to replica 0 (load 9), 4 to replica 1 (load 9), 3 to replica 0, the lower index.
+    assert bound(state) == [(1, 0), (2, 1), (0, 0)]
+    # By fit: 5 missing, 4 is nearest, and so on.
+    assert bound(state, spare_order="fit")[0] == (2, 0)
+
+
+def test_a_young_request_is_held_where_it_would_raise_the_peak_while_a_lighter_replica_is_full():
+    # Replica 1 (30 tokens) has a slot, replica 0 (10 tokens) has none; the fullest has 40.
+    state = TickState([[10], [30], [40]], [0, 1, 0], pool(20), now_s=1.0)
+    assert bound(state, hold_s=2.0) == []
+    assert bound(state, hold_s=1.0) == [(0, 1)]
+    assert bound(state, hold_s=0.0) == [(0, 1)]
+    # One that stays below the peak is not held, nor is any where no lighter replica is full.
+    assert bound(TickState([[10], [30], [40]], [0, 1, 0], pool(10)), hold_s=2.0) == [(0, 1)]
+    assert bound(TickState([[30], [30], [40]], [0, 1, 0], pool(20)), hold_s=2.0) == [(0, 1)]
+
+
+def test_an_overdue_request_is_never_held():
+    router = Window(WindowParams(age_limit=1.0, hold_s=100.0))
+    router.statistics.add(10, 1.0)
+    state = TickState([[10], [30], [40]], [0, 1, 0], pool(20), now_s=1.5)
+    assert [a.id for a in router.tick(state)] == [0]
 
 
 @settings(max_examples=200, deadline=None)
