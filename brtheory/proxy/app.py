@@ -4,8 +4,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -21,6 +21,9 @@ from brtheory.proxy.openai import ClientRequest, Endpoint, read_request
 from brtheory.proxy.proxy import Proxy
 from brtheory.proxy.wire import BrokenError, UnreachableError
 from brtheory.proxy.work import Work
+
+if TYPE_CHECKING:
+    from brtheory.proxy.tracing import RequestTrace
 
 log = logging.getLogger(__name__)
 
@@ -96,12 +99,14 @@ class Front:
             started_s = time.monotonic()
             client = ClientSide(request, make_request_id(request.headers.get(REQUEST_ID)))
             work: Work | None = None
+            trace = self._begin_trace(endpoint, client, request.headers)
             try:
                 work = Work(
                     self._proxy.services,
                     await self._read(request, endpoint),
                     client,
                     request.headers,
+                    trace=trace,
                 )
                 self._clients[client] = _this_task()
                 await serve(work)
@@ -110,12 +115,23 @@ class Front:
             finally:
                 self._clients.pop(client, None)
                 self._record(endpoint, client, work, started_s)
+                if trace is not None:
+                    trace.end(499 if client.response is None else client.response.status)
             if client.response is None:
                 # The client has gone before an answer: nobody reads this.
                 return web.Response(status=499)
             return client.response
 
         return handler
+
+    def _begin_trace(
+        self, endpoint: Endpoint, client: ClientSide, headers: Mapping[str, str]
+    ) -> "RequestTrace | None":
+        tracing = self._proxy.services.tracing
+        if tracing is None:
+            return None
+        name = f"POST {endpoint.value}"
+        return tracing.begin(name, headers=headers, request_id=client.request_id)
 
     async def _read(self, request: web.Request, endpoint: Endpoint) -> ClientRequest:
         server = self._proxy.settings.server

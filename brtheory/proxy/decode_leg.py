@@ -26,6 +26,8 @@ async def decode(work: Work) -> None:
     assert hold is not None  # noqa: S101  # the table says so in this phase
     worker = work.desk.fleet.find(hold.replica)
     work.replica = worker.name
+    if work.trace is not None:
+        work.trace.note(replica=worker.name, prompt_tokens=work.passage.prompt_tokens)
     way = _way(work.request)
     body = decode_body(
         work.passage.request,

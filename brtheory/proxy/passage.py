@@ -39,6 +39,8 @@ class Passage:
         As the client sent it.
     wake
         Called when the request has been let through the gate, bound, expired or refused.
+    on_phase
+        Called with each phase it enters.
 
     Attributes
     ----------
@@ -52,10 +54,18 @@ class Passage:
         Estimated until an engine has counted.
     """
 
-    def __init__(self, desk: Desk, request: ClientRequest, *, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        request: ClientRequest,
+        *,
+        wake: Callable[[], None],
+        on_phase: Callable[[Phase], None] | None = None,
+    ) -> None:
         self.desk = desk
         self.request = request
         self.wake = wake
+        self.on_phase = on_phase
         self.life = Lifecycle(self._carry_out)
         self.hold: Hold | None = None
         self.node: str | None = None
@@ -91,7 +101,9 @@ class Passage:
             self.failed_nodes.add(event.node)
         elif isinstance(event, PrefillDone):
             self.prompt_tokens = event.prompt_tokens
-        self.life.apply(event)
+        phase = self.life.apply(event)
+        if self.on_phase is not None:
+            self.on_phase(phase)
 
     def queue(self) -> None:
         """Stand in line; a request that has passed before goes to the front.

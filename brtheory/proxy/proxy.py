@@ -3,8 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from brtheory.errors import InputError
+from brtheory.errors import InputError, MissingExtraError
 from brtheory.proxy.connectors import make_connector
 from brtheory.proxy.desk import Desk
 from brtheory.proxy.dispatcher import Dispatcher
@@ -16,13 +18,18 @@ from brtheory.proxy.mirror import LoadMirror
 from brtheory.proxy.pool import PoolLimits, Room, WaitingPool
 from brtheory.proxy.prefill import PrefillNodes
 from brtheory.proxy.probes import Probes
-from brtheory.proxy.settings import DecodeNode, PrefillNode, Settings
+from brtheory.proxy.settings import DecodeNode, PrefillNode, Settings, TracingSettings
 from brtheory.proxy.telemetry import Telemetry
 from brtheory.proxy.ticker import RouterChoice, Ticker
 from brtheory.proxy.upstream import Upstream
 from brtheory.proxy.work import Services
 
+if TYPE_CHECKING:
+    from brtheory.proxy.tracing import Tracing
+
 log = logging.getLogger(__name__)
+
+TRACING_NEEDS = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter")
 
 SAVE_EVERY_S = 30.0
 
@@ -167,9 +174,10 @@ class Proxy:
         self.settings = settings
         self.desk = build_desk(settings, loop.time)
         self.desk.ticker.choice.warm_up()
+        self.tracing = make_tracing(settings.tracing)
         self.upstream = Upstream(settings.upstream)
         self.telemetry = Telemetry(self.desk)
-        self.services = Services(settings, self.desk, self.upstream, self.telemetry)
+        self.services = Services(settings, self.desk, self.upstream, self.telemetry, self.tracing)
         self.draining = False
         self.draining_soon = False
         self._dispatcher = Dispatcher(
@@ -196,6 +204,8 @@ class Proxy:
         await self.probes.close()
         self._save()
         await self.upstream.close()
+        if self.tracing is not None:
+            await asyncio.to_thread(self.tracing.close)
 
     async def _save_now_and_then(self) -> None:
         while True:
@@ -209,6 +219,23 @@ class Proxy:
         path = self.settings.router.history_file
         if path is not None and self.desk.ticker.history.unsaved:
             self.desk.ticker.history.save(path)
+
+
+def make_tracing(settings: TracingSettings) -> "Tracing | None":
+    """Tracing where it is configured.
+
+    Raises
+    ------
+    MissingExtraError
+        If its packages are not installed.
+    """
+    if settings.endpoint is None:
+        return None
+    if not all(find_spec(name) for name in TRACING_NEEDS):
+        raise MissingExtraError("tracing.endpoint", "otel")
+    from brtheory.proxy.tracing import Tracing  # noqa: PLC0415  # the extra is there
+
+    return Tracing(settings)
 
 
 def _health(settings: Settings) -> HealthRecord:

@@ -135,6 +135,21 @@ class LogSettings(Contract):
     requests: bool = Field(default=True, description="One line for each request.")
 
 
+class TracingSettings(Contract):
+    """Where OpenTelemetry spans go; needs the extra ``otel``."""
+
+    endpoint: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s]+$",
+        description="OTLP over HTTP, e.g. http://collector:4318/v1/traces; none: no tracing.",
+    )
+    service_name: str = "brtheory"
+    sample_ratio: float = Field(
+        default=1.0, ge=0, le=1, description="Share of the requests without a sampled parent."
+    )
+    timeout_s: float = Field(default=5.0, gt=0, description="Longest wait for the collector.")
+
+
 class PrefillNode(Contract):
     """A prefill node."""
 
@@ -168,5 +183,6 @@ class Settings(Contract):
     pool: PoolSettings = Field(default_factory=PoolSettings)
     upstream: UpstreamSettings = Field(default_factory=UpstreamSettings)
     log: LogSettings = Field(default_factory=LogSettings)
+    tracing: TracingSettings = Field(default_factory=TracingSettings)
     prefill: list[PrefillNode] = Field(default_factory=list)
     decode: list[DecodeNode] = Field(default_factory=list)

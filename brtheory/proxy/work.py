@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from brtheory.proxy.client import ClientSide
 from brtheory.proxy.continuation import Transcript, continued
@@ -21,6 +21,9 @@ from brtheory.proxy.telemetry import Telemetry
 from brtheory.proxy.upstream import Reply, Upstream
 from brtheory.proxy.wire import UnreachableError
 
+if TYPE_CHECKING:
+    from brtheory.proxy.tracing import RequestTrace, Tracing
+
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +35,7 @@ class Services:
     desk: Desk
     upstream: Upstream
     telemetry: Telemetry
+    tracing: "Tracing | None" = None
 
 
 class AnswerError(Exception):
@@ -55,6 +59,8 @@ class Work:
         Where the answer goes.
     headers
         The client's headers.
+    trace
+        Its spans, None where tracing is off.
 
     Attributes
     ----------
@@ -74,6 +80,8 @@ class Work:
         request: ClientRequest,
         client: ClientSide,
         headers: Mapping[str, str],
+        *,
+        trace: "RequestTrace | None" = None,
     ) -> None:
         self.settings = services.settings
         self.desk = services.desk
@@ -82,7 +90,15 @@ class Work:
         self.request = request
         self.client = client
         self.woken = asyncio.Event()
-        self.passage = Passage(services.desk, request, wake=self.woken.set)
+        self.trace = trace
+        self.passage = Passage(
+            services.desk,
+            request,
+            wake=self.woken.set,
+            on_phase=None if trace is None else trace.enter,
+        )
+        if trace is not None:
+            trace.enter(self.passage.phase)
         self.kv: Any = None
         self.prompt_details: Any = None
         self.transcript = Transcript() if services.desk.connector.min_tokens else None
@@ -114,12 +130,13 @@ class Work:
     def leg_headers(self, *, rank: int | None) -> dict[str, str]:
         """Headers of a leg."""
         key = self.settings.upstream.api_key
-        return upstream_headers(
+        headers = upstream_headers(
             self._headers,
             request_id=self.attempt_id,
             api_key=None if key is None else key.get_secret_value(),
             rank=rank,
         )
+        return headers if self.trace is None else headers | self.trace.headers()
 
     def note_failure(self, worker: Worker, error: BaseException) -> None:
         """Count a failure; only a connection that could not be made counts against the node."""
