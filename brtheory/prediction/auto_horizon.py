@@ -76,7 +76,7 @@ def horizon_for_gap(
     Examples
     --------
     >>> horizon_for_gap(6.6)  # outputs of 211 tokens, 32 slots
-    10
+    7
     """
     if not gap >= 0:
         raise InputError("gap", "steps >= 0", gap)

@@ -126,6 +126,18 @@ def test_tick_answers_a_file_over_several_lines(tmp_path):
     assert run_cli("tick", path, "--json").out.count("\n") == 1
 
 
+def test_with_a_following_horizon_the_rows_of_a_tick_say_how_far_they_go():
+    def answer(horizon, loads):
+        replicas = [replica | {"loads": loads} for replica in STATE["replicas"]]
+        state = STATE | {"router": "brh", "params": {"horizon": horizon}, "replicas": replicas}
+        return run_cli("tick", "-", "--json", stdin=json.dumps(state))
+
+    followed, fixed = answer("auto", [9, 4, 1]), answer(2, [9, 4, 1])
+    assert followed.code == 0, followed.err
+    assert followed.out == fixed.out
+    assert answer(3, [9, 4, 1]).code == 2
+
+
 def test_tick_answers_json_lines_in_order():
     pools = [[], STATE["pool"][:1], STATE["pool"]]
     lines = "\n".join(json.dumps(STATE | {"pool": pool}) for pool in pools)

@@ -1,6 +1,8 @@
 """The step model fitted: exact on exact data, intervals that cover, outliers, drift, refusals."""
 
+import doctest
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from brtheory.analysis.step_time_fit import LEAST_STEPS, StepTimeFit, fit_step_t
 from brtheory.errors import InputError
 
 A0, B0 = 2.5e-7, 0.060
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "calibrate.md"
 
 
 def measured(seed, steps=60, *, noise=1e-3, far=0.0):
@@ -156,3 +159,8 @@ def test_numbers_out_of_range_are_refused():
     for load, seconds in ((-1, 1), (1, 0), (math.inf, 1), (1, math.nan)):
         with pytest.raises(InputError):
             StepTimeFit().observe(load, seconds)
+
+
+def test_the_example_on_the_page_gives_what_it_shows():
+    results = doctest.testfile(str(PAGE), module_relative=False)
+    assert (results.failed, results.attempted) == (0, 5)
