@@ -23,6 +23,7 @@ STEP = StepTime(a0=1.5e-6, b0=0.02)
 """A demo's step: with some 15,000 tokens on a replica half of it depends on the load."""
 KV_TOKENS = 1_000_000
 TRACE_REQUESTS = 4096
+LATE_SHARE = 0.1
 
 
 def demo(
@@ -113,6 +114,11 @@ def _show(summary: dict[str, Any]) -> None:
         f"{summary['decoded_tokens']:,} tokens, {requests['completed']:,} requests answered, "
         f"{requests['failed']:,} failed"
     )
+    if summary["emulator_lost_s"] > LATE_SHARE * summary["seconds"]:
+        console.print(
+            f"This machine was too slow for {summary['emulator_lost_s']:.0f} s of it: steps took "
+            "longer than the model says. Take fewer --replicas or --slots."
+        )
 
 
 def _percent(value: float | None) -> str:

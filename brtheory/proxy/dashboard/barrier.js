@@ -23,7 +23,7 @@ class Barrier {
     const peak = Math.max(0, ...replicas.filter((one) => one.live).map((one) => one.tokens));
     const wanted = roundUp(Math.max(1, 1.02 * Math.max(...replicas.map((one) => one.tokens))), FINE);
     // Grows at once, shrinks only where much room is left, so that bars do not jump.
-    if (wanted > this.scale || wanted < 0.7 * this.scale) this.scale = wanted;
+    if (wanted > this.scale || wanted < 0.8 * this.scale) this.scale = wanted;
     const narrow = this.host.clientWidth / replicas.length < NARROW_PX;
     for (const one of replicas) this.draw(one, peak, narrow ? this.common : 0);
     const bars = this.host.getBoundingClientRect(), track = this.bars.values().next().value.track.getBoundingClientRect();
