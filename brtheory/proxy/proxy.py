@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 
 TRACING_NEEDS = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter")
 
-SAVE_EVERY_S = 30.0
-
 
 def build_desk(settings: Settings, clock: Callable[[], float]) -> Desk:
     """The books of a configuration, all workers in them.
@@ -209,7 +207,7 @@ class Proxy:
 
     async def _save_now_and_then(self) -> None:
         while True:
-            await asyncio.sleep(SAVE_EVERY_S)
+            await asyncio.sleep(self.settings.router.history_save_s)
             try:
                 self._save()
             except OSError:

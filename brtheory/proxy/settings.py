@@ -66,6 +66,7 @@ class RouterSettings(Contract):
         "while requests wait; 0 ticks whenever something changes.",
     )
     history_file: Path | None = Field(default=None, description="Keeps lengths over restarts.")
+    history_save_s: float = Field(default=30.0, gt=0, description="Between two savings of it.")
     history: int = Field(default=DEFAULT_MEMORY, ge=1)
     default_output: int = Field(
         default=1024,

@@ -130,6 +130,7 @@ class _Books(Collector):
         yield _gauge("pool_tokens", "Their prompt tokens", desk.pool.tokens)
         yield _gauge("prefill_window_requests", "May be prefilled at once", desk.within_lease())
         yield _gauge("pool_room_requests", "Prefilling and pooled requests", desk.room.requests)
+        yield _gauge("history_requests", "Outcomes predictors learn from", len(desk.ticker.history))
         yield _total("kv_expired", "Leases that ended in the pool", desk.pool.expired)
         yield _total("kv_expired_lost", "Of those, answered 503", desk.lost)
         yield _total("kv_stranded", "Prefills nobody fetched", desk.prefills.stranded_requests)
