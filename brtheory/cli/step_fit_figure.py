@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from brtheory.analysis.step_records import StepRecords
-from brtheory.analysis.step_time_fit import StepFit
+from brtheory.analysis.step_time_fit import OUTLIER_SCALES, StepFit
 from brtheory.traces.figure import BLUE, GREY, VERMILION
 
 MILLI = 1000.0
@@ -44,15 +44,13 @@ def _draw_steps(axes: Axes, record: StepRecords, fit: StepFit) -> None:
 
 
 def _draw_residuals(axes: Axes, record: StepRecords, fit: StepFit) -> None:
-    shown = _shown(fit)
+    """Outliers are above, to scale; here they would leave the others a line."""
+    shown, reach = _shown(fit), MILLI * OUTLIER_SCALES * fit.scale_s
     axes.axhline(0, color="black")
     axes.plot(record.max_load[shown], MILLI * fit.residual_s[shown], ".", color=BLUE, alpha=0.4)
-    axes.plot(
-        record.max_load[fit.outliers], MILLI * fit.residual_s[fit.outliers], "x", color=VERMILION
-    )
     for sign in (-1, 1):
         axes.axhline(sign * MILLI * fit.scale_s, color=GREY, linestyle="--")
-    axes.set(xlabel="largest load, KV tokens", ylabel="residual, ms")
+    axes.set(xlabel="largest load, KV tokens", ylabel="residual, ms", ylim=(-reach, reach))
 
 
 def _shown(fit: StepFit) -> slice:
