@@ -20,6 +20,7 @@ from proofs.formulas import (
     smallest,
     vector,
 )
+from proofs.layers.crosshair import CONTRACTS, crosshair
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.kernel import kernel
 from proofs.layers.reals import Real, both, iff, named
@@ -103,6 +104,12 @@ T12 = Statement(
         exhaustive("G = 1..3, integers 0..7", lambda: _pairs(1, 8), _t12_holds),
         kernel(
             "every G, all integer loads", "Imbalance.imbalance_bounds", "Imbalance.imbalance_zero"
+        ),
+        crosshair(
+            "G = 2, 3, all integer loads",
+            CONTRACTS,
+            "imbalance_lies_between_spreads",
+            "imbalance_is_the_sum_of_margins",
         ),
     ),
 )
@@ -279,6 +286,7 @@ T15 = Statement(
         smt("every real G; O is the peak of the others", _t15_goals),
         execution("G = 2, 3, all real loads and w", _t15_programs),
         kernel("every G, all integer loads", "Imbalance.departure"),
+        crosshair("G = 3, all integer loads", CONTRACTS, "departure_changes_it_within_bounds"),
     ),
 )
 

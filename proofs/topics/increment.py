@@ -23,6 +23,7 @@ from proofs.formulas import (
     total,
     vector,
 )
+from proofs.layers.crosshair import CONTRACTS, crosshair
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.kernel import kernel
 from proofs.layers.reals import Real, both, either, iff, named
@@ -124,6 +125,7 @@ T1 = Statement(
         execution("G = 1..3, all real loads", _t1_programs),
         exhaustive("G = 1..4, integers 0..4", _t1_cases, _t1_holds),
         kernel("every G, all integer loads", "Imbalance.increment"),
+        crosshair("G = 3, all integer loads", CONTRACTS, "score_is_what_it_takes_off"),
     ),
 )
 

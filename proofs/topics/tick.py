@@ -23,10 +23,15 @@ RULES = (
     Rule(greedy=9, margin_first=True),
     Rule(greedy=9, window=2),
 )
+STAGE_1 = RULES[:2]
+BOTH_STAGES = RULES[2:4]
+"""With four requests: each variant takes a hundred times what it takes with three."""
 
 
-def _refinement(requests: int, caps: Sequence[tuple[int, ...]]) -> Iterator[Program]:
-    for slots, rule in product(caps, RULES):
+def _refinement(
+    requests: int, caps: Sequence[tuple[int, ...]], rules: Sequence[Rule] = RULES
+) -> Iterator[Program]:
+    for slots, rule in product(caps, rules):
         loads, sizes = named("L", len(slots)), named("s", requests)
 
         def run(
@@ -137,6 +142,16 @@ T28 = Statement(
             "G = 3, 2 requests, all real loads and prompts, 7 variants",
             lambda: _refinement(2, ((1, 1, 1), (2, 1, 0))),
             quick=False,
+        ),
+        execution(
+            "stage 1, G = 2, 4 requests, all real loads and prompts, 2 variants",
+            lambda: _refinement(4, ((2, 2),), STAGE_1),
+            nightly=True,
+        ),
+        execution(
+            "both stages, G = 2, 4 requests, all real loads and prompts, 2 variants",
+            lambda: _refinement(4, ((2, 2),), BOTH_STAGES),
+            nightly=True,
         ),
         exhaustive("G = 1, 2, up to 3 requests, integers", _small_ticks, _refines),
         kernel(
