@@ -16,7 +16,7 @@ RouterName = Annotated[
     typer.Option(
         "--router",
         help="Router by name: random, round-robin, p2c, jsq, engine-score, least-tokens, "
-        "pool-fifo, br0, brh, window; exact-tick and bf-io-exact solve each tick exactly.",
+        "pool-fifo, br0, brh, bf-io, window; exact-tick and bf-io-exact solve each tick exactly.",
     ),
 ]
 Params = Annotated[
