@@ -64,6 +64,11 @@ class SseDecoder:
         self._rest = b""
         self._searched = 0
 
+    @property
+    def idle(self) -> bool:
+        """Whether no part of an event is waiting for its rest."""
+        return not self._rest
+
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """Take bytes in and return the events they complete.
 

@@ -72,6 +72,7 @@ class Translation:
         self._counter = counter
         self._grow = grow
         self._decoder = SseDecoder(limit)
+        self._limit = limit
         self._transcript = transcript
         self._on_prompt = on_prompt
         self._quick = None if transcript is not None else quick
@@ -90,8 +91,12 @@ class Translation:
         SseError
             If an event is larger than the limit.
         """
-        if self.ended():
+        if self.ending is not None:
             return b""
+        if self._quick is not None and self._is_one_line(data):
+            plain = self._plain(data, data[6:-2])
+            if plain is not None:
+                return plain
         out = []
         for event in self._decoder.feed(data):
             if event.data is None:
@@ -100,7 +105,7 @@ class Translation:
                 self.ending = Ending.DONE if self.error is None else Ending.ERROR
                 out.append(event.raw)
                 break
-            elif (plain := self._plain(event, event.data)) is not None:
+            elif (plain := self._plain(event.raw, event.data)) is not None:
                 out.append(plain)
             else:
                 out.append(self._translate(event, read_chunk(event.data)))
@@ -121,17 +126,28 @@ class Translation:
         self.ending = Ending.TRUNCATED
         return interruption("the stream from the decode node ended early")
 
-    def _plain(self, event: SseEvent, data: bytes) -> bytes | None:
+    def _is_one_line(self, data: bytes) -> bool:
+        """Whether a read is one whole event of one line, as nearly every read of a stream is."""
+        return (
+            data[:6] == b"data: "
+            and data[-1:] == b"\n"
+            and data.find(b"\n") == len(data) - 2
+            and b"\r" not in data
+            and len(data) <= self._limit
+            and self._decoder.idle
+        )
+
+    def _plain(self, raw: bytes, data: bytes) -> bytes | None:
         """The quick way for a plain chunk, None where a closer look is needed."""
         if self._quick is None or self._on_prompt is not None:
             return None
         known = quick_usage(data)
-        if known is None or len(event.raw) != len(data) + FRAMING:
+        if known is None or len(raw) != len(data) + FRAMING:
             return None
         grown = self._counter.observe_total(known[0])
         if grown:
             self._grow(grown)
-        return b"data: " + known[1] + b"\n\n" if self._quick else event.raw
+        return b"data: " + known[1] + b"\n\n" if self._quick else raw
 
     def _translate(self, event: SseEvent, chunk: Chunk) -> bytes:
         grown = self._counter.observe(chunk)

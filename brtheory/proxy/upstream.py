@@ -19,6 +19,8 @@ from brtheory.proxy.tls import upstream_context
 from brtheory.proxy.wire import Answer, BrokenError, UnreachableError, Wire
 
 WATCH_S = 1.0
+UNLIMITED = float("inf")
+"""No time limit here: the caller has one of its own."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -124,7 +126,7 @@ class Upstream:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                async with self.stream(url, body, headers=headers, status_s=timeout_s) as answer:
+                async with self.stream(url, body, headers=headers, status_s=UNLIMITED) as answer:
                     return await whole(answer)
         except TimeoutError as error:
             raise BrokenError(_reason(error)) from error
@@ -178,7 +180,7 @@ class Upstream:
     async def _ask(self, wire: Wire, head: bytes, body: bytes, *, wait_s: float) -> Answer:
         self._busy.add(wire)
         try:
-            async with asyncio.timeout(wait_s):
+            async with asyncio.timeout(None if wait_s == UNLIMITED else wait_s):
                 return await wire.send(head, body)
         except TimeoutError as error:
             wire.silent = True

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
-from brtheory.core.imbalance import peak
+from brtheory.core.imbalance import imbalance, peak
 from brtheory.proxy.dashboard.phases import RouterPhase
 from brtheory.proxy.desk import Desk
+from brtheory.proxy.mirror import barrier_idle
 from brtheory.proxy.recent import RecentValues
 from brtheory.proxy.state import state_of
 from brtheory.proxy.telemetry import Telemetry
@@ -76,8 +77,8 @@ class Sampler:
         self._counts.append(now)
         while len(self._counts) > 2 and self._counts[1].time_s <= now.time_s - RATE_S:
             self._counts.popleft()
-        state = state_of(self._desk)
-        loads = self._desk.mirror.loads(self._desk.fleet.live("decode"))
+        state = self._state()
+        loads = [replica["tokens"] for replica in state["replicas"] if replica["live"]]
         phase = self._phase()
         phase.add(
             seconds=now.time_s - before.time_s,
@@ -89,10 +90,9 @@ class Sampler:
 
     def snapshot(self) -> dict[str, Any]:
         """All the page shows, as of now, as JSON."""
-        desk, state = self._desk, state_of(self._desk)
+        desk, state = self._desk, self._state()
         rates = self._rates()
         for replica in state["replicas"]:
-            replica["live"] = desk.fleet.find(replica["name"]).live
             replica["tokens_per_s"] = round(rates.get(replica["name"], 0.0), 1)
         for node in state["prefill"]:
             node["live"] = desk.fleet.find(node["name"]).live
@@ -120,6 +120,23 @@ class Sampler:
         """The points kept, a list for each of their fields."""
         columns = zip(*self._points, strict=True) if self._points else ((),) * len(Point._fields)
         return {name: list(column) for name, column in zip(Point._fields, columns, strict=True)}
+
+    def _state(self) -> dict[str, Any]:
+        """The books, loads without what waits in the engines' own queues: that makes no step longer.
+
+        Live replicas alone stand at the barrier.
+        """
+        desk, state = self._desk, state_of(self._desk)
+        names = [replica["name"] for replica in state["replicas"]]
+        running = desk.mirror.view(names).loads.tolist() if names else []
+        for replica, tokens in zip(state["replicas"], running, strict=True):
+            replica["live"] = desk.fleet.find(replica["name"]).live
+            replica["queued_tokens"] = replica["tokens"] - tokens
+            replica["tokens"] = tokens
+        loads = [replica["tokens"] for replica in state["replicas"] if replica["live"]]
+        state["imbalance_tokens"] = imbalance(loads) if loads else None
+        state["barrier_idle_ratio"] = barrier_idle(loads)
+        return state
 
     def _point(self, state: dict[str, Any], phase: RouterPhase, now_s: float) -> Point:
         idle = state["barrier_idle_ratio"]
