@@ -6,7 +6,8 @@ Every cell is one simulated run; ratios are of means over the seeds, with Fielle
 * open: the scenarios at rho of BR-0's saturated rate, against least tokens;
 * workloads: the other embedded workloads and, where given, real traces at closed:1.5.
 
-Writes docs/results/window.json, from which docs/window.md is filled.
+Writes docs/results/window.json after every cell and goes on where it stopped, unless the code
+behind the numbers has changed; ``python -m benchmarks.window_report`` fills docs/window.md from it.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from brtheory.simulation.run import RunConfig, simulate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import ClusterShape, StepTime
 from brtheory.study.choices import near_horizon
-from brtheory.study.provenance import package_root, revision, versions
+from brtheory.study.provenance import code_digest, package_root, revision, versions
 from brtheory.traces.read import read_trace
 from brtheory.traces.scenarios import SCENARIOS
 from brtheory.traces.schema import Trace
@@ -119,14 +121,13 @@ def workloads(traces: Sequence[Path], *, requests: int | None) -> list[Ground]:
     return grounds
 
 
-def closed_entrants(ground: Ground) -> list[Entrant]:
-    """All routers, and the window router without each of its parts."""
+def parts() -> list[Entrant]:
+    """The window router without each of its parts."""
     default = WindowParams()
-    parts = [
+    return [
         Entrant(f"window:{label}", "window", replace(default, **change))
         for label, change in PARTS.items()
     ]
-    return [*usual_entrants(ground), *parts]
 
 
 def usual_entrants(ground: Ground) -> list[Entrant]:
@@ -145,14 +146,14 @@ def usual_entrants(ground: Ground) -> list[Entrant]:
     ]
 
 
-def open_entrants(_ground: Ground) -> list[Entrant]:
+def open_entrants() -> list[Entrant]:
     """Who is compared with least tokens when slots are not all taken."""
     return [
         Entrant("window", "window"),
         Entrant("window:hold_s=0", "window", replace(WindowParams(), hold_s=0.0)),
-        Entrant("window:plain", "window", PLAIN),
-        Entrant("br0", "br0"),
         Entrant("least-tokens", "least-tokens"),
+        Entrant("br0", "br0"),
+        Entrant("window:plain", "window", PLAIN),
     ]
 
 
@@ -175,20 +176,19 @@ def measure(ground: Ground, entrant: Entrant, arrivals: str, *, seeds: int) -> C
     return {"ground": ground.name, "arrivals": arrivals, "label": entrant.label, **values}
 
 
-def cells(
-    grounds: Sequence[Ground], others: Sequence[Ground], *, seeds: int
-) -> Iterator[tuple[str, Cell]]:
-    """All cells with the section they belong to."""
+def plan(
+    grounds: Sequence[Ground], others: Sequence[Ground]
+) -> Iterator[tuple[str, Ground, Entrant, str]]:
+    """All cells: section, ground, router, arrivals; what decides most comes first."""
     for ground in grounds:
-        for entrant in closed_entrants(ground):
-            yield "closed", measure(ground, entrant, CLOSED, seeds=seeds)
-    for ground in grounds:
-        for rate in RATES:
-            for entrant in open_entrants(ground):
-                yield "open", measure(ground, entrant, f"open:rho={rate:g}", seeds=seeds)
+        yield from (("closed", ground, entrant, CLOSED) for entrant in usual_entrants(ground))
+    for entrant in open_entrants():
+        for ground, rate in product(grounds, RATES):
+            yield "open", ground, entrant, f"open:rho={rate:g}"
+    for ground, entrant in product(grounds, parts()):
+        yield "closed", ground, entrant, CLOSED
     for ground in others:
-        for entrant in usual_entrants(ground):
-            yield "workloads", measure(ground, entrant, CLOSED, seeds=seeds)
+        yield from (("workloads", ground, entrant, CLOSED) for entrant in usual_entrants(ground))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -199,22 +199,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--traces", type=Path, nargs="*", default=[], help="real trace files")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
-    sections: dict[str, list[Cell]] = {"closed": [], "open": [], "workloads": []}
-    found = cells(
-        scenarios(requests=options.requests),
-        workloads(options.traces, requests=options.requests),
-        seeds=options.seeds,
-    )
-    for section, cell in found:
-        sections[section].append(cell)
-    made_by = {
+    identity = {
+        "requests": options.requests,
+        "seeds": options.seeds,
+        "code": code_digest("brtheory.routers.window"),
+    }
+    document = _begun(options.out, identity)
+    done = {(c["ground"], c["arrivals"], c["label"]) for c in document["cells"]}
+    grounds = scenarios(requests=options.requests)
+    others = workloads(options.traces, requests=options.requests)
+    for section, ground, entrant, arrivals in plan(grounds, others):
+        if (ground.name, arrivals, entrant.label) not in done:
+            cell = measure(ground, entrant, arrivals, seeds=options.seeds)
+            document["cells"].append({"section": section, **cell})
+            write_text_atomic(options.out, json.dumps(document, indent=1) + "\n")
+
+
+def _begun(out: Path, identity: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier run of the same code has written, or an empty document."""
+    if out.exists():
+        document: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        if document["identity"] == identity:
+            return document
+    provenance = {
         "command": "python -m benchmarks.window",
         "revision": revision(package_root()).model_dump(),
         "versions": versions(),
-        "seeds": options.seeds,
     }
-    text = json.dumps({"provenance": made_by, **sections}, indent=1)
-    write_text_atomic(options.out, text + "\n")
+    return {"provenance": provenance, "identity": identity, "cells": []}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -1,0 +1,215 @@
+"""Ideas for the window router that did not pay: ``python -m benchmarks.window_ideas``.
+
+Each is a variant of the reference router on short runs of the scenarios, seeds paired with the
+router as it is: a target between mean and peak; swapping what one tick admitted while that brings
+the replicas nearer to their mean; loads projected over 1, 3 and 5 times the steps between
+completions on a replica, by the oracle and by the survival law. Writes
+docs/results/window_ideas.json.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.window import CLOSED, Ground, scenarios
+from brtheory.core.admission import Admission
+from brtheory.core.requests import Request
+from brtheory.core.tick import TickLedger, TickState
+from brtheory.files import write_text_atomic
+from brtheory.routers.params import WindowParams
+from brtheory.routers.registry import find_router
+from brtheory.routers.window import Patience, Window, size_factor, wait_bonus
+from brtheory.simulation.engine import Simulation
+from brtheory.simulation.metrics import loaded_window
+from brtheory.simulation.plan import ArrivalPlan
+from brtheory.simulation.run import build_predictor
+from brtheory.simulation.spec import parse_arrivals
+from brtheory.simulation.workload import Lengths
+from brtheory.study.provenance import package_root, revision, versions
+
+OUT = Path("docs/results/window_ideas.json")
+REQUESTS, SEEDS = 3000, 3
+PARAMS = WindowParams(window=64)
+GAPS = (1.0, 3.0, 5.0)
+
+
+class Towards(Window):
+    """The target lies ``share`` of the way from the mean of the others to the fullest load."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(PARAMS)
+        self._share = share
+
+    def _choose(
+        self,
+        fitting: Sequence[Request],
+        ledger: TickLedger,
+        replica: int,
+        now_s: float,
+        patience: Patience,
+        *,
+        spare: bool,
+    ) -> Request | None:
+        late = [r for r in fitting if now_s - r.ready_s > patience.longest_wait_s]
+        offered = late[:1] or self._not_held(fitting, ledger, replica, now_s)
+        if late or not offered or spare:
+            return max(offered, key=lambda r: r.prompt_tokens, default=None)
+        loads = [row[0] for row in ledger.rows]
+        mean = (sum(loads) - loads[replica]) // max(len(loads) - 1, 1)
+        target = mean + round(self._share * (max(loads) - mean))
+        room, margin = target - loads[replica], ledger.margin(replica)
+
+        def key(r: Request) -> tuple[int, int]:
+            weight = patience.wait_weight * size_factor(r.prompt_tokens, patience, self.params)
+            beyond = max(0, r.prompt_tokens - margin)
+            cost = abs(r.prompt_tokens - room) + self.params.overflow_weight * beyond
+            return wait_bonus(now_s - r.ready_s, weight) - cost, r.prompt_tokens
+
+        return max(offered, key=key)
+
+
+class Swapping(Window):
+    """Swaps two admissions of a tick while that brings both replicas nearer to the mean."""
+
+    def __init__(self) -> None:
+        super().__init__(PARAMS)
+
+    def tick(self, state: TickState) -> list[Admission]:
+        """Decide as the window router, then swap."""
+        admissions = super().tick(state)
+        size = {r.id: r.prompt_tokens for r in state.pool}
+        loads = [row[0] for row in state.loads]
+        for a in admissions:
+            loads[a.replica] += size[a.id]
+        mean = sum(loads) / len(loads)
+        for i, j in combinations(range(len(admissions)), 2):
+            one, other = admissions[i], admissions[j]
+            change = size[other.id] - size[one.id]
+            if one.replica != other.replica and _gains(
+                loads[one.replica] - mean, loads[other.replica] - mean, change
+            ):
+                loads[one.replica] += change
+                loads[other.replica] -= change
+                admissions[i] = Admission(other.id, one.replica)
+                admissions[j] = Admission(one.id, other.replica)
+        return admissions
+
+
+class Projecting(Window):
+    """Looks at loads averaged over a horizon instead of the present ones."""
+
+    def __init__(self, horizon: int) -> None:
+        super().__init__(PARAMS)
+        self._horizon = horizon
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self._horizon
+
+    def tick(self, state: TickState) -> list[Admission]:
+        """Decide on the means of the rows."""
+        rows = [[sum(row) // len(row)] for row in state.loads]
+        return super().tick(replace(state, loads=rows))
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A variant: how it is made for a horizon of one gap, and its predictor."""
+
+    label: str
+    make: Callable[[float], Window]
+    predictor: str = "oracle"
+
+
+def ideas() -> list[Idea]:
+    """The router as it is, and each variant."""
+    projected = [
+        Idea(f"projected over {gaps:g} gaps, {name}", _projecting(gaps), name)
+        for name in ("oracle", "survival")
+        for gaps in GAPS
+    ]
+    return [
+        Idea("as it is", lambda _gap: Window(PARAMS)),
+        Idea("target 1/4 towards the peak", lambda _gap: Towards(0.25)),
+        Idea("target 1/2 towards the peak", lambda _gap: Towards(0.5)),
+        Idea("swaps within a tick", lambda _gap: Swapping()),
+        *projected,
+    ]
+
+
+def measure(ground: Ground, idea: Idea, *, seeds: int) -> dict[str, Any]:
+    """Mean imbalance and P99 wait over the loaded window, one value a seed."""
+    imbalance, wait = [], []
+    for seed in range(seeds):
+        trace = ground.take(seed)
+        router = idea.make(float(trace.output_tokens.mean()) / ground.shape.slots)
+        population = round(
+            parse_arrivals(CLOSED).value * ground.shape.replicas * ground.shape.slots
+        )
+        record = Simulation(
+            Lengths(trace.prompt_tokens, trace.output_tokens),
+            router,
+            shape=ground.shape,
+            arrivals=ArrivalPlan("closed", np.zeros(len(trace)), population=population).source(),
+            step_time=ground.step_time,
+            predictor=build_predictor(
+                find_router("brh"), idea.predictor, trace.output_tokens, horizon=router.horizon
+            ),
+        ).run()
+        metrics = loaded_window(record) or {}
+        imbalance.append(_rounded(metrics.get("imbalance_mean_tokens")))
+        wait.append(_rounded(metrics.get("wait_p99_s")))
+    print(ground.name, idea.label, imbalance, file=sys.stderr, flush=True)
+    return {
+        "ground": ground.name,
+        "label": idea.label,
+        "imbalance_mean_tokens": imbalance,
+        "wait_p99_s": wait,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.window_ideas")
+    parser.add_argument("--requests", type=int, default=REQUESTS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args(arguments)
+    cells = [
+        measure(ground, idea, seeds=options.seeds)
+        for ground in scenarios(requests=options.requests)
+        for idea in ideas()
+    ]
+    made_by = {
+        "command": "python -m benchmarks.window_ideas",
+        "revision": revision(package_root()).model_dump(),
+        "versions": versions(),
+        "requests": options.requests,
+        "seeds": options.seeds,
+    }
+    text = json.dumps({"provenance": made_by, "cells": cells}, indent=1)
+    write_text_atomic(options.out, text + "\n")
+
+
+def _projecting(gaps: float) -> Callable[[float], Window]:
+    return lambda gap: Projecting(max(1, round(gaps * gap)))
+
+
+def _gains(one: float, other: float, change: int) -> bool:
+    return abs(one + change) + abs(other - change) < abs(one) + abs(other)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
+
+
+if __name__ == "__main__":
+    main()
