@@ -24,10 +24,10 @@ from tests.conftest import ROOT
 from tests.unit.study.samples import run_config, small_trace
 
 STUDY = (
-    "study", "--replicas", "4", "--slots", "8", "--requests", "2500", "--seeds", "4",
+    "study", "--replicas", "4", "--slots", "8", "--requests", "1200", "--seeds", "4",
     "--routers", "jsq,br0,brh:horizon=8", "--scaling", "none",
 )  # fmt: skip
-PATIENCE_S = 180
+PATIENCE_S = 400
 
 
 def environment():

@@ -24,6 +24,9 @@ from brtheory.study.tasks import RunTask
 from brtheory.traces.schema import Trace
 from brtheory.traces.table_file import write_parquet
 
+SHORT = "short"
+"""Kind of the finding that comes from the plan: runs too short to be read."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class View:
@@ -37,12 +40,15 @@ class View:
         Tables and sentences for people.
     draw
         Figures of the page.
+    metrics
+        Metrics that all of these read: what a published document keeps.
     """
 
     derive: Callable[[GridDocument], list[Derived]] = lambda _document: []
     tables: Callable[[GridDocument], list[Table]]
     find: Callable[[GridDocument], list[Finding]]
     draw: Callable[[GridDocument], list[Drawing]]
+    metrics: Sequence[str] = ()
 
 
 def run_grid(
@@ -91,11 +97,23 @@ def run_grid(
     return document
 
 
+def trimmed(document: GridDocument, view: View) -> GridDocument:
+    """The document with the metrics that the view reads alone: small enough to publish."""
+    summaries = [
+        summary.model_copy(
+            update={"metrics": {k: v for k, v in summary.metrics.items() if k in view.metrics}}
+        )
+        for summary in document.summaries
+    ]
+    return document.model_copy(update={"summaries": summaries})
+
+
 def read_grid(document: GridDocument, view: View) -> GridDocument:
-    """The document with what the view reads from its summaries."""
+    """The document with what the view reads from its summaries, instead of what it had."""
     document = document.model_copy(update={"derived": view.derive(document)})
     document = document.model_copy(update={"tables": view.tables(document)})
-    findings = [*view.find(document), *document.findings]
+    said = [finding for finding in document.findings if finding.kind == SHORT]
+    findings = [*view.find(document), *said]
     return document.model_copy(update={"findings": findings})
 
 
@@ -142,7 +160,7 @@ def _shortness(plan: Plan) -> list[Finding]:
         f"Some runs play only {min(turns):.1f} requests a slot: they are mostly start and end. "
         f"Play more before reading anything from the numbers."
     )
-    return [Finding(kind="short", text=text)]
+    return [Finding(kind=SHORT, text=text)]
 
 
 def _sources(traces: Sequence[Trace]) -> list[Source]:

@@ -223,4 +223,10 @@ def _bars(document: GridDocument, setting: Value) -> Drawing:
     )
 
 
-ENERGY = View(derive=_derive, tables=_tables, find=_find, draw=_draw)
+ENERGY = View(
+    derive=_derive,
+    tables=_tables,
+    find=_find,
+    draw=_draw,
+    metrics=(METRIC, "throughput_tokens_per_s"),
+)

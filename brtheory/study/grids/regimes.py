@@ -28,6 +28,7 @@ from brtheory.study.grids.regime_maps import draw_maps, map_tables
 from brtheory.study.grids.regime_names import (
     ARRIVALS,
     BASE,
+    LOST,
     MEMORY,
     NO_LIMIT,
     SHARE,
@@ -175,4 +176,4 @@ def _capacity(point: Point, trace: Trace) -> int | None:
     return round(float(point.memory) * need)
 
 
-REGIMES = View(tables=map_tables, find=find_regimes, draw=draw_maps)
+REGIMES = View(tables=map_tables, find=find_regimes, draw=draw_maps, metrics=(LOST,))

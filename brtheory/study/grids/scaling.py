@@ -278,4 +278,10 @@ def _curve(
     )
 
 
-SCALING = View(derive=derive_fits, tables=_tables, find=find_growth, draw=_draw)
+SCALING = View(
+    derive=derive_fits,
+    tables=_tables,
+    find=find_growth,
+    draw=_draw,
+    metrics=(METRIC, IDLE, THROUGHPUT, NORMAL),
+)
