@@ -48,6 +48,9 @@ class Options:
         Most states a beam keeps a step.
     milp_backend
         ``highs``, or ``cbc`` where installed.
+    canonical
+        Case C by cpsat: of equally good choices the first in a fixed order, see
+        ``solvers.cpsat.canonical``; it costs a second search.
     """
 
     hint: Assignment | None = None
@@ -57,6 +60,7 @@ class Options:
     workers: int = 1
     width: int = 1000
     milp_backend: str = "highs"
+    canonical: bool = False
 
 
 @dataclass
@@ -67,6 +71,10 @@ class Budget:
     ----------
     time_limit_s, memory_limit_bytes
         None for unlimited.
+    work_limit
+        Limit that counts work instead of seconds, so that it ends the same search at the same
+        point on every machine; None for unlimited. For each search of CP-SAT in its deterministic
+        time (one unit is about a second), of HiGHS in 1,000 nodes a unit; other methods ignore it.
     should_stop
         Asked now and then; True ends the solve with what is known.
     clock
@@ -82,6 +90,7 @@ class Budget:
 
     time_limit_s: float | None = None
     memory_limit_bytes: int | None = None
+    work_limit: float | None = None
     should_stop: Callable[[], bool] = field(default=lambda: False)
     clock: Callable[[], float] = time.monotonic
     on_progress: Callable[[Progress], None] = field(default=lambda _progress: None)
@@ -90,6 +99,7 @@ class Budget:
         for name, value in (
             ("time_limit", self.time_limit_s),
             ("memory_limit", self.memory_limit_bytes),
+            ("work_limit", self.work_limit),
         ):
             if value is not None and not 0 <= value < float("inf"):
                 raise InputError(name, "a finite number >= 0", value)
@@ -114,6 +124,10 @@ class Budget:
         if self.remaining_s == 0.0:
             return Stop.LIMIT, Limit.TIME
         return None
+
+    def limit_reached(self) -> Limit:
+        """Which limit a solver backend that stopped early has met: time, if that is up."""
+        return Limit.WORK if self.work_limit is not None and self.remaining_s != 0 else Limit.TIME
 
     def fits(self, memory_bytes: int) -> bool:
         """Whether so much memory is allowed."""

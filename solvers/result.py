@@ -30,6 +30,8 @@ class Limit(StrEnum):
 
     TIME = "time"
     MEMORY = "memory"
+    WORK = "work"
+    """What ``Budget.work_limit`` counts."""
     WIDTH = "width"
     """The beam dropped states."""
 

@@ -9,6 +9,7 @@ Requests with equal prompt and reservation are interchangeable, so of each kind 
 there are free slots are offered, the oldest, and the older ones are taken first.
 """
 
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,9 +24,10 @@ from brtheory.core.tick import TickState, check_state
 from brtheory.offline.assignment import Assignment
 from brtheory.routers.params import LONGEST_HORIZON
 from brtheory.routers.registry import RouterSpec
-from solvers.budget import Budget
+from solvers.budget import Budget, Options
 from solvers.facade import solve_problem
 from solvers.problem import TickProblem
+from solvers.result import Limit
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -40,13 +42,18 @@ class ExactTickParams:
         Solver backend.
     candidates
         Oldest requests of the pool that are offered; None offers all.
+    work_limit
+        Work each search of a tick may take, about a second of one core a unit (CP-SAT's
+        deterministic time; 1,000 nodes of HiGHS). Then the best so far is used, never worse than
+        BR-0's and the pooled FIFO's choice, the same on every machine. None is no limit.
     time_limit
-        Seconds a tick may take, then the best so far is used (never worse than BR-0's and the
-        pooled FIFO's choice); None solves every tick to optimality and is reproducible.
+        Seconds a tick may take, to the same effect, but what is found then depends on the machine;
+        None is no limit.
     """
 
     method: Literal["cpsat", "milp"] = "cpsat"
     candidates: Annotated[int, Field(ge=1)] | None = None
+    work_limit: Annotated[float, Field(gt=0)] | None = 0.5
     time_limit: Annotated[float, Field(gt=0)] | None = None
 
 
@@ -77,11 +84,17 @@ class ExactTick:
     def __init__(self, params: ExactTickParams, *, horizon: int = 0) -> None:
         self._params = params
         self._horizon = horizon
+        self._limited = 0
 
     @property
     def horizon(self) -> int:
         """H: how many steps of projected loads a tick needs."""
         return self._horizon
+
+    @property
+    def limited_ticks(self) -> int:
+        """Ticks so far that a limit ended before their choice was proved best."""
+        return self._limited
 
     def tick(self, state: TickState) -> list[Admission]:
         """Admissions of the optimal choice, oldest request first.
@@ -92,6 +105,11 @@ class ExactTick:
             If the state does not fit (``check_state``).
         MissingExtraError
             If the backend is not installed.
+
+        Warns
+        -----
+        RuntimeWarning
+            The first time that a limit ends a tick.
         """
         check_state(state, horizon=self._horizon)
         pool = state.pool[: self._params.candidates]
@@ -99,9 +117,22 @@ class ExactTick:
         result = solve_problem(
             TickProblem(offered, "imbalance"),
             method=self._params.method,
-            budget=Budget(self._params.time_limit),
+            budget=Budget(self._params.time_limit, work_limit=self._params.work_limit),
+            options=Options(canonical=True),
         )
+        if result.limit is not None:
+            self._note_limit(result.limit)
         return _oldest_first(offered.pool, result.assignment or ())
+
+    def _note_limit(self, limit: Limit) -> None:
+        self._limited += 1
+        if self._limited == 1:
+            warnings.warn(
+                f"a tick reached its {limit.value} limit: from here on some decisions are the best "
+                f"found, not proved best (router parameter {limit.value}_limit)",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
 
 EXACT_TICK = RouterSpec(

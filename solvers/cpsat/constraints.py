@@ -139,6 +139,11 @@ def tick_count(program: CpModel, x: TickVariables, count: int) -> None:
     program.add(sum(x.place.values()) == count)
 
 
+def tick_cost_at_most(program: CpModel, cost: LinearExpr, most: int) -> None:
+    """Bound the cost: peak * sum_h copies_h M_h - load * (H + 1) * sum_i s_i sum_g x_ig <= most."""
+    program.add(cost <= most)
+
+
 def tick_peak_covers_loads(program: CpModel, model: TickModel, x: TickVariables) -> None:
     """M_h >= L_g(h) + sum_i s_i x_ig, for every row h and every g with slots."""
     for h, row in enumerate(model.rows):

@@ -56,6 +56,20 @@ def run(
     return _solved(solver, status, budget=budget)
 
 
+def run_in_order(program: cp_model.CpModel, *, budget: Budget, options: Options) -> Solved:
+    """Find the first solution in the order of the program's decision strategy.
+
+    Nothing may reorder the search or drop solutions: one worker, no presolve, no symmetry.
+    """
+    solver = _solver(budget, options)
+    solver.parameters.num_workers = 1
+    solver.parameters.search_branching = cp_model.FIXED_SEARCH
+    solver.parameters.cp_model_presolve = False
+    solver.parameters.symmetry_level = 0
+    status = run_stoppable(lambda: solver.solve(program), budget=budget, stop=solver.stop_search)
+    return _solved(solver, status, budget=budget)
+
+
 class _OnSolution(cp_model.CpSolverSolutionCallback):
     def __init__(self, report: Callable[[float, float], None]) -> None:
         super().__init__()
@@ -70,6 +84,8 @@ def _solver(budget: Budget, options: Options) -> cp_model.CpSolver:
     parameters = solver.parameters
     if budget.remaining_s is not None:
         parameters.max_time_in_seconds = budget.remaining_s
+    if budget.work_limit is not None:
+        parameters.max_deterministic_time = budget.work_limit
     if budget.memory_limit_bytes is not None:
         parameters.max_memory_in_mb = max(1, budget.memory_limit_bytes >> 20)
     parameters.num_workers = options.workers
@@ -97,4 +113,6 @@ def _solved(solver: cp_model.CpSolver, status: object, *, budget: Budget) -> Sol
 def _why(status: object, budget: Budget) -> tuple[Stop, Limit | None]:
     if status == cp_model.OPTIMAL:
         return Stop.EXHAUSTED, None
-    return (Stop.INTERRUPTED, None) if budget.should_stop() else (Stop.LIMIT, Limit.TIME)
+    return (
+        (Stop.INTERRUPTED, None) if budget.should_stop() else (Stop.LIMIT, budget.limit_reached())
+    )

@@ -17,6 +17,7 @@ from solvers.answers import (
 )
 from solvers.budget import Budget, Options, Progress
 from solvers.cpsat import constraints, objective
+from solvers.cpsat.canonical import first_of_the_best
 from solvers.cpsat.engine import Solved, run
 from solvers.cpsat.variables import (
     ScheduleVariables,
@@ -45,7 +46,7 @@ def solve(problem: Problem, *, budget: Budget, options: Options) -> Claim:
     budget
         At the time limit or on a stop request the incumbent and the bound are returned.
     options
-        ``hint``, ``symmetry``, ``textbook``, ``seed``, ``workers``.
+        ``hint``, ``symmetry``, ``textbook``, ``seed``, ``workers``, ``canonical``.
     """
     if (nothing := trivial(problem)) is not None:
         return nothing
@@ -78,8 +79,14 @@ def build_schedule(model: ScheduleModel, *, symmetry: bool) -> tuple[CpModel, Sc
     return program, x
 
 
-def build_tick(model: TickModel, *, count: int | None) -> tuple[CpModel, TickVariables]:
-    """The program of case C for a given number of admissions; None asks for the largest."""
+def build_tick(
+    model: TickModel, *, count: int | None, most: int | None = None
+) -> tuple[CpModel, TickVariables]:
+    """The program of case C.
+
+    For a given number of admissions (None asks for the largest), with the least cost or, where
+    ``most`` is given, with any cost up to that.
+    """
     program = CpModel()
     x = tick_variables(program, model)
     constraints.tick_place_at_most_once(program, model, x)
@@ -88,7 +95,10 @@ def build_tick(model: TickModel, *, count: int | None) -> tuple[CpModel, TickVar
     if count is None:
         objective.tick_count_objective(program, x)
     else:
-        objective.tick_objective(program, model, x)
+        if most is None:
+            objective.tick_objective(program, model, x)
+        else:
+            constraints.tick_cost_at_most(program, objective.tick_cost(model, x), most)
         constraints.tick_count(program, x, count)
         constraints.tick_peak_covers_loads(program, model, x)
     return program, x
@@ -130,11 +140,14 @@ def _solve_tick(problem: TickProblem, known: Known, *, budget: Budget, options: 
         for key, variable in x.place.items():
             program.add_hint(variable, key in chosen)
     solved = run(program, budget=budget, options=options, to_progress=progress_in(model))
-    assignment = None
+    places = None
     if solved.value is not None:
-        assignment = tick_assignment(
-            problem, {key for key, v in x.place.items() if solved.value(v)}
-        )
+        places = {key for key, v in x.place.items() if solved.value(v)}
+    if options.canonical and solved.stop is Stop.EXHAUSTED and solved.objective is not None:
+        program, x = build_tick(model, count=count, most=solved.objective)
+        first = first_of_the_best(program, model, x, budget=budget, options=options)
+        places = places if first is None else first
+    assignment = None if places is None else tick_assignment(problem, places)
     return replace(_answer(solved, assignment, model), admissions=count)
 
 

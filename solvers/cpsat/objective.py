@@ -18,13 +18,18 @@ def schedule_objective(program: CpModel, model: ScheduleModel, x: ScheduleVariab
 
 
 def tick_objective(program: CpModel, model: TickModel, x: TickVariables) -> None:
-    """Minimise peak * sum_h copies_h M_h - load * (H + 1) * sum_i s_i sum_g x_ig."""
+    """Minimise ``tick_cost``."""
+    program.minimize(tick_cost(model, x))
+
+
+def tick_cost(model: TickModel, x: TickVariables) -> LinearExpr:
+    """Cost of a choice: peak * sum_h copies_h M_h - load * (H + 1) * sum_i s_i sum_g x_ig."""
     unit = scale(model)
     peak, load = model.cost.peak // unit, model.cost.load // unit
     variables = [*x.peak, *x.place.values()]
     coefficients = [peak * row.copies for row in model.rows]
     coefficients += [-load * model.horizon_rows * model.prompts[i] for i, _ in x.place]
-    program.minimize(LinearExpr.weighted_sum(variables, coefficients))
+    return LinearExpr.weighted_sum(variables, coefficients)
 
 
 def tick_count_objective(program: CpModel, x: TickVariables) -> None:

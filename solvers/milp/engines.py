@@ -19,6 +19,8 @@ ToProgress = Callable[[float | None, float | None], Progress]
 
 GAP_BELOW_ONE = 0.5
 """Objectives are integers, so a gap below one is no gap."""
+NODES_A_UNIT = 1000
+"""Of ``Budget.work_limit``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def _run_highs(
         threads=options.workers,
         timeLimit=budget.remaining_s,
         random_seed=options.seed,
+        **_node_limit(budget),
         callbackTuple=(watch, None),
         callbacksToActivate=[pulp.HiGHS.hscb.HighsCallbackType.kCallbackMipInterrupt],
     )
@@ -103,6 +106,13 @@ def _run_highs(
         type(highs).resetGlobalScheduler(True)  # noqa: FBT003  # the binding takes no keyword
         run_stoppable(highs.run, budget=budget, stop=watch.stop)
     return _solved_by_highs(program)
+
+
+def _node_limit(budget: Budget) -> dict[str, int]:
+    """HiGHS' option for the work limit; without work nothing but the root."""
+    if budget.work_limit is None:
+        return {}
+    return {"mip_max_nodes": max(1, round(NODES_A_UNIT * budget.work_limit))}
 
 
 class _Watch:
@@ -131,6 +141,7 @@ _HIGHS_STOPS: Mapping[str, tuple[Stop, Limit | None]] = {
     "kTimeLimit": (Stop.LIMIT, Limit.TIME),
     "kInterrupt": (Stop.INTERRUPTED, None),
     "kMemoryLimit": (Stop.LIMIT, Limit.MEMORY),
+    "kSolutionLimit": (Stop.LIMIT, Limit.WORK),  # also the limit on nodes
 }
 
 
