@@ -14,6 +14,7 @@ from brtheory.emulator.deployment import Deployment
 from brtheory.proxy.ticker import RouterChoice
 
 POLL_S = 0.25
+MOST_SEEN = 4096
 
 
 class Totals(NamedTuple):
@@ -32,6 +33,19 @@ class Phase:
 
     choice: RouterChoice
     seen: list[Totals] = field(default_factory=list)
+    _added: int = 0
+    _stride: int = 1
+
+    def add(self, totals: Totals) -> None:
+        """Remember totals; of a long phase only every second, fourth, ... and the newest."""
+        self._added += 1
+        if self._added % self._stride and len(self.seen) > 1:
+            self.seen[-1] = totals
+        else:
+            self.seen.append(totals)
+        if len(self.seen) > MOST_SEEN:
+            del self.seen[1:-1:2]
+            self._stride *= 2
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -80,7 +94,7 @@ class PhaseLog:
         """Note the totals now; they end a phase and begin another if the router has changed."""
         totals, choice = self._totals(), self._choice()
         if self.phases:
-            self.phases[-1].seen.append(totals)
+            self.phases[-1].add(totals)
         if not self.phases or self.phases[-1].choice is not choice:
             self.phases.append(Phase(choice, [totals]))
 

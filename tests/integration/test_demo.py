@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from brtheory.cli.demo_phases import Phase, Totals, cost_between
+from brtheory.cli.demo_phases import MOST_SEEN, Phase, Totals, cost_between
 from brtheory.proxy.ticker import RouterChoice
 from tests.browser import browser
 from tests.cli_runner import run_cli
@@ -118,3 +118,13 @@ def test_costs_of_stretches_add_up():
     # The middle of 0 .. 6 s is 3 s; the first totals not before it are the last ones.
     phase = Phase(RouterChoice("jsq"), [a, b, c]).document()
     assert (phase["router"], phase["seconds"], phase["second_half"]["seconds"]) == ("jsq", 6, 0)
+
+
+def test_a_phase_of_days_is_remembered_in_bounded_memory():
+    phase = Phase(RouterChoice("jsq"))
+    for number in range(100_000):
+        phase.add(Totals(number, number, 10 * number, number, number))
+    assert len(phase.seen) <= MOST_SEEN
+    document = phase.document()
+    assert (document["steps"], document["barrier_idle_fraction"]) == (99_999, 0.1)
+    assert document["second_half"]["steps"] == pytest.approx(50_000, rel=0.01)

@@ -122,7 +122,7 @@ class Sampler:
         return {name: list(column) for name, column in zip(Point._fields, columns, strict=True)}
 
     def _state(self) -> dict[str, Any]:
-        """The books, loads without what waits in the engines' own queues: that makes no step longer.
+        """The books, loads without what waits in engines' own queues: that makes no step longer.
 
         Live replicas alone stand at the barrier.
         """

@@ -123,6 +123,22 @@ def test_a_snapshot_says_what_the_books_say() -> None:
     assert (phase["router"], phase["decoded_tokens"], phase["tokens_per_s"]) == ("br0", 20, 10.0)
 
 
+def test_what_waits_in_an_engines_queue_stands_at_no_barrier() -> None:
+    """One slot: 80 tokens run, 40 wait; the other replica runs 60. I = 2*80 - 140 = 20."""
+    desk, clock = make_desk(replicas=2, slots=1)
+    sampler, (first, second) = make_sampler(desk), list(desk.mirror.replicas)
+    desk.mirror.bind(Request(1, 79), first).grow(1)
+    desk.mirror.bind(Request(2, 40), first)
+    desk.mirror.bind(Request(3, 60), second)
+    clock.pass_(1.0)
+    sampler.sample()
+    snapshot = sampler.snapshot()
+    replicas = snapshot["replicas"]
+    assert [(r["tokens"], r["queued_tokens"]) for r in replicas] == [(80, 40), (60, 0)]
+    assert (snapshot["imbalance_tokens"], snapshot["phases"][0]["imbalance_tokens"]) == (20, 20.0)
+    assert (snapshot["decoding_requests"], snapshot["engine_queue_requests"]) == (2, 1)
+
+
 def test_an_estimate_put_right_downwards_and_a_removed_replica_are_no_negative_work() -> None:
     desk, clock = make_desk(replicas=2, slots=4)
     sampler, (first, second) = make_sampler(desk), list(desk.mirror.replicas)
