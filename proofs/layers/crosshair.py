@@ -2,7 +2,7 @@
 
 It runs in a process of its own, since it replaces parts of the interpreter while it looks. What it
 confirms over all paths is ``checked``: its models of Python are not proved. A counterexample
-refutes; 'not confirmed', a precondition that nothing meets and silence leave the layer open.
+refutes; 'not confirmed', needs (the first assert) that nothing meets and silence leave it open.
 """
 
 import ast
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from proofs.statement import Layer, Method, Outcome, Verdict
 
@@ -73,6 +75,8 @@ def crosshair(
                 return Outcome(Verdict.REFUTED, f"{name}: counterexample", said.text)
             if said.text != CONFIRMED:
                 return Outcome(Verdict.OPEN, f"{name}: {said.text}")
+            if name not in reachable(module):
+                return Outcome(Verdict.OPEN, f"{name}: nothing was found that meets its needs")
         if not names:
             return Outcome(Verdict.OPEN, "no contract: nothing was shown")
         return Outcome(Verdict.CHECKED, f"{len(names)} contracts confirmed over all paths")
@@ -83,12 +87,37 @@ def crosshair(
 @cache
 def findings(module: str, seconds: int) -> dict[str, Finding]:
     """Run CrossHair on every contract of a module, once a process; the worst finding of each."""
+    source = inspect.getsource(import_module(module))
+    return _run(module, _owner_of_lines(ast.parse(source)), seconds)
+
+
+@cache
+def reachable(module: str) -> frozenset[str]:
+    """Contracts whose needs something meets: a false assert right after them is found false.
+
+    CrossHair confirms a contract that no input reaches, so this is asked apart.
+    """
+    tree = ast.parse(inspect.getsource(import_module(module)))
+    twin = ast.Module([_refuted_at_once(f) for f in _functions(tree)], [])
+    with TemporaryDirectory(prefix="brtheory-crosshair-") as name:
+        path = Path(name) / "reachable.py"
+        path.write_text(ast.unparse(twin), encoding="utf-8")
+        owner = _owner_of_lines(ast.parse(path.read_text(encoding="utf-8")))
+        found = _run(str(path), owner, SECONDS)
+    return frozenset(name for name, said in found.items() if said.kind == "error")
+
+
+def contracts_of(module: str) -> list[str]:
+    """Names of the contracts a module defines, in its order."""
+    return [f.name for f in _functions(ast.parse(inspect.getsource(import_module(module))))]
+
+
+def _run(target: str, owner: dict[int, str], seconds: int) -> dict[str, Finding]:
     command = [sys.executable, "-m", "crosshair", "check", "--analysis_kind", "asserts"]
-    command += ["--report_all", "--per_condition_timeout", str(seconds), module]
+    command += ["--report_all", "--per_condition_timeout", str(seconds), target]
     done = subprocess.run(  # noqa: S603  # arguments are this package's own, never a user's
         command, capture_output=True, text=True, timeout=SLACK + 20 * seconds, check=False
     )
-    owner = _owner_of_lines(module)
     found: dict[str, Finding] = {}
     for match in filter(None, map(_LINE.match, done.stdout.splitlines())):
         line, kind, text = match.groups()
@@ -98,16 +127,20 @@ def findings(module: str, seconds: int) -> dict[str, Finding]:
     return found
 
 
-def contracts_of(module: str) -> list[str]:
-    """Names of the contracts a module defines, in its order."""
-    return list(dict.fromkeys(_owner_of_lines(module).values()))
+def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
-def _owner_of_lines(module: str) -> dict[int, str]:
-    tree = ast.parse(inspect.getsource(import_module(module)))
+def _refuted_at_once(contract: ast.FunctionDef) -> ast.FunctionDef:
+    needs = next(node for node in contract.body if isinstance(node, ast.Assert))
+    never = ast.Assert(ast.Constant(value=False))
+    twin = ast.FunctionDef(contract.name, contract.args, [needs, never], [], contract.returns)
+    return ast.copy_location(twin, contract)
+
+
+def _owner_of_lines(tree: ast.Module) -> dict[int, str]:
     return {
-        line: node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        line: f.name
+        for f in _functions(tree)
+        for line in range(f.lineno, (f.end_lineno or f.lineno) + 1)
     }

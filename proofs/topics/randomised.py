@@ -92,7 +92,9 @@ def _goals() -> Iterator[Goal]:
 
 def _router(index: int, seed: int) -> ImmediateRouter:
     kind: Any = ROUTERS[index]
-    return kind(np.random.default_rng(seed)) if kind in {Random, PowerOfTwo} else kind()
+    tossing = kind in {Random, PowerOfTwo}
+    built: ImmediateRouter = kind(np.random.default_rng(seed)) if tossing else kind()
+    return built
 
 
 def _router_cases() -> Iterator[tuple[Any, ...]]:

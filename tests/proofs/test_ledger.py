@@ -1,6 +1,7 @@
 """The ledger: what ran, what did not run here, and how it is written down."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,43 @@ def test_a_quick_run_shows_the_last_recorded_verdict_and_its_date():
     (row,) = run([statement], quick=True, record=record)
     assert row.verdict is Verdict.PROVED
     assert row.layers[1].summary == "search not run here (checked on 2026-02-03)"
+
+
+NIGHT = replace(SLOW, scope="night", nightly=True)
+
+
+def test_a_nightly_layer_runs_only_where_it_is_asked_for_and_the_statement_stands_without():
+    statement = _statement(FAST, NIGHT)
+    (row,) = run([statement])
+    assert row.layers[1].summary == f"search {NOT_RUN_HERE}"
+    assert row.verdict is Verdict.PROVED
+    (row,) = run([statement], nightly=True)
+    assert row.layers[1].summary == "search checked"
+    (row,) = run([statement], quick=True, nightly=True)
+    assert row.layers[1].outcome is None
+
+
+def test_what_a_nightly_layer_found_is_kept_with_its_own_date():
+    statement = _statement(FAST, NIGHT)
+    record = recorded(run([statement], nightly=True), {}, date="2026-02-03")
+    record = recorded(run([statement]), record, date="2026-02-05")
+    (row,) = run([statement], record=record)
+    assert row.layers[1].summary == "search not run here (checked on 2026-02-03)"
+    assert record["Z1"].layers["smt: fast"].date == "2026-02-05"
+
+
+def test_what_a_nightly_layer_found_of_another_claim_is_not_kept():
+    record = recorded(run([_statement(FAST, NIGHT)], nightly=True), {}, date="2026-02-03")
+    bolder = _statement(FAST, NIGHT, claim="bolder")
+    record = recorded(run([bolder]), record, date="2026-02-05")
+    assert set(record["Z1"].layers) == {"smt: fast"}
+
+
+def test_a_refuted_nightly_layer_counts_though_it_is_not_needed():
+    false_at_night = replace(FALSE, nightly=True)
+    (row,) = run([_statement(FAST, false_at_night)], nightly=True)
+    assert row.verdict is Verdict.REFUTED
+    assert not row.as_expected
 
 
 def test_a_record_of_another_claim_is_not_used():
