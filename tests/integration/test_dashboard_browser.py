@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from brtheory.core.requests import Request
 from brtheory.simulation.workload import ClusterShape, StepTime
 from tests.browser import browser, find_browser
 from tests.unit.proxy.engines import asynchronous_for, until
@@ -85,6 +86,37 @@ async def test_numbers_live_and_a_click_switches_the_router():
         assert tab.problems == []
         # Nothing but the proxy itself was asked for anything.
         assert all(url.startswith((admin, "data:")) for url in tab.requested), tab.requested
+
+
+@asynchronous
+async def test_bars_waits_and_the_peak_meet_where_the_numbers_say():
+    """Drawn heights, in pixels: load + gap is the peak's height for every replica."""
+    tokens = (400, 1000, 700, 100)
+    async with emulated(shape=ClusterShape(4, 4, 1_000_000)) as s, browser() as tab:
+        mirror = s.running.proxy.desk.mirror
+        holds = [
+            mirror.bind(Request(10_000 + number, size), s.names[number])
+            for number, size in enumerate(tokens)
+        ]
+        await tab.open(f"http://127.0.0.1:{s.running.admin_port}/dashboard")
+        await tab.until("document.querySelector('.peak-line').textContent === 'peak 1,000'")
+        await asyncio.sleep(1.0)
+        fills, gaps = [
+            await tab.evaluate(
+                f"[...document.querySelectorAll('#bars {part}')]"
+                ".map((e) => e.getBoundingClientRect().height)"
+            )
+            for part in (".fill", ".gap")
+        ]
+        unit = fills[1] / 1000
+        assert fills == pytest.approx([size * unit for size in tokens], abs=1.5)
+        assert [f + g for f, g in zip(fills, gaps, strict=True)] == pytest.approx(
+            [1000 * unit] * 4, abs=2.5
+        )
+        # I / (G*M) = (4*1000 - 2200) / 4000
+        assert await tab.text("#v-idle") == "45.0 %"
+        for hold in holds:
+            mirror.release(hold)
 
 
 @asynchronous

@@ -59,9 +59,10 @@ class Barrier {
     bar.root.dataset.state = state;
     bar.name.textContent = one.name.slice(skipped);
     bar.fill.style.height = share(one.tokens);
+    // Both ends move as the fill and the peak line do, so that they meet while they move.
     bar.gap.style.bottom = share(one.tokens);
-    bar.gap.style.height = share(one.live ? Math.max(0, peak - one.tokens) : 0);
-    bar.gap.hidden = !one.live || peak === one.tokens;
+    bar.gap.style.top = share(this.scale - peak);
+    bar.gap.hidden = !one.live;
     bar.load.textContent = one.tokens / this.scale > 0.09 ? compact(one.tokens) : "";
     bar.slots.textContent = state !== "live" ? state
       : one.requests > one.slots ? `${one.slots}+${one.requests - one.slots}` : `${one.requests}/${one.slots}`;
