@@ -14,6 +14,7 @@ help:
 	@echo 'make lint    set up, run lint, types and architecture contracts'
 	@echo 'make nightly   set up, compare ticks on 100,000 states a router, run every proof layer'
 	@echo 'make newcomer  set up, run the commands of the README as written'
+	@echo 'make demo    set up, run emulator, proxy and load, print the dashboard address'
 	@echo 'make notebooks  execute the notebooks'
 	@echo 'make paper   typeset the paper from the result files: results/paper/paper.pdf'
 	@echo 'make docs    build the documentation site: results/docs/index.html'
@@ -25,6 +26,11 @@ $(VENV)/.base: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'setting up: brtheory'
 	@$(PIP) install --quiet --editable '.[fast]'
+	@touch $@
+
+$(VENV)/.serve: $(VENV)/.base
+	@echo 'setting up: servers'
+	@$(PIP) install --quiet --editable '.[fast,serve]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
@@ -64,6 +70,9 @@ paper: $(VENV)/.dev
 docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo results/docs/index.html
+
+demo: $(VENV)/.serve
+	@$(BIN)/brtheory demo --switch-every 30
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results report
