@@ -52,13 +52,19 @@ def contract_holds(*case: Any) -> bool:
 
 
 def _generated() -> Layer:
-    kinds = [inputs.map(lambda case, f=f: (f, *case)) for f, inputs in INPUTS.items()]
+    kinds = [_with_contract(contract, inputs) for contract, inputs in INPUTS.items()]
     return sampled(
         "every contract on generated integers up to 2^40",
         st.one_of(kinds),
         contract_holds,
         examples=EXAMPLES * len(INPUTS),
     )
+
+
+def _with_contract(
+    contract: Callable[..., None], inputs: st.SearchStrategy[tuple[Any, ...]]
+) -> st.SearchStrategy[tuple[Any, ...]]:
+    return inputs.map(lambda case: (contract, *case))
 
 
 N10 = Statement(
