@@ -35,6 +35,9 @@ from benchmarks.proxy.scenarios import (
 from brtheory.files import atomic_path, write_text_atomic
 from brtheory.simulation.benchmark.suite import machine
 
+OURS = ("aiohttp", "httptools", "uvloop")
+DOCS = Path(__file__).parents[2] / "docs"
+BEGIN, END = "<!-- proxy:begin -->\n", "<!-- proxy:end -->"
 PEERS = [contestant.name for contestant in CONTESTANTS if not contestant.ours]
 
 
@@ -53,8 +56,9 @@ def bench_for(*, smoke: bool, most_streams: int | None = None) -> Bench:
 def run(bench: Bench, peers: Sequence[str], *, peer_python: Path | None) -> dict[str, Any]:
     """Measure the direct way, this proxy and the peers, in turn."""
     load = [os.getloadavg()[0]]
-    rows = [{"router": DIRECT, **row} for row in measure(None, bench, python=OWN_PYTHON)]
-    not_run, versions = {}, {}
+    direct, not_run = measure(None, bench, python=OWN_PYTHON)
+    rows = [{"router": DIRECT, **row} for row in direct]
+    versions = {}
     for contestant in CONTESTANTS:
         python = OWN_PYTHON if contestant.ours else peer_python
         if not contestant.ours and contestant.name not in peers:
@@ -62,19 +66,17 @@ def run(bench: Bench, peers: Sequence[str], *, peer_python: Path | None) -> dict
         try:
             if python is None:
                 raise NotRunError("no --peer-python was given")
-            mine = measure(contestant, bench, python=python)
-        except (NotRunError, ConnectionError, RuntimeError) as error:
+            mine, failed = measure(contestant, bench, python=python)
+        except NotRunError as error:
             not_run[contestant.name] = str(error)
             continue
         versions[contestant.name] = _version(contestant, python)
         rows += [{"router": contestant.name, **row} for row in mine]
+        not_run |= {f"{contestant.name}, {what}": why for what, why in failed.items()}
         print(contestant.name, "measured", file=sys.stderr)
     on = {**machine(), **versions, **{n: importlib.metadata.version(n) for n in OURS}}
     load.append(os.getloadavg()[0])
     return {"machine": on, "load_average": load, "rows": rows, "not_run": not_run}
-
-
-OURS = ("aiohttp", "httptools", "uvloop")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -85,18 +87,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peer", action="append", choices=PEERS, help="repeatable; all if none")
     parser.add_argument("--peer-python", type=Path, help="interpreter of the peers' environment")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    parser.add_argument("--publish", action="store_true", help="put the result into docs/")
+    parser.add_argument("--from-json", type=Path, help="a result of before, instead of measuring")
     options = parser.parse_args(arguments)
-    bench = bench_for(smoke=options.smoke, most_streams=options.most_streams)
-    peers = PEERS if options.peer is None else options.peer
-    document = run(bench, peers, peer_python=options.peer_python)
-    write_text_atomic(options.out / "proxy.json", json.dumps(document, indent=2) + "\n")
+    if options.from_json is not None:
+        document = json.loads(options.from_json.read_text(encoding="utf-8"))
+    else:
+        bench = bench_for(smoke=options.smoke, most_streams=options.most_streams)
+        peers = PEERS if options.peer is None else options.peer
+        document = run(bench, peers, peer_python=options.peer_python)
     write_text_atomic(options.out / "proxy.md", as_table(document))
-    with (
-        atomic_path(options.out / "proxy.svg") as part,
-        mpl.rc_context({"svg.hashsalt": "brtheory"}),
-    ):
-        draw(document).savefig(part, format="svg", metadata={"Date": None})
+    write(document, result=options.out / "proxy.json", image=options.out / "proxy.svg")
+    if options.publish:
+        write(document, result=DOCS / "results" / "proxy.json", image=DOCS / "images" / "proxy.svg")
+        page = DOCS / "performance-proxy.md"
+        write_text_atomic(page, with_table(page.read_text(encoding="utf-8"), document))
     print(options.out / "proxy.md")
+
+
+def write(document: dict[str, Any], *, result: Path, image: Path) -> None:
+    """Write the result as JSON and as a figure."""
+    write_text_atomic(result, json.dumps(document, indent=2) + "\n")
+    with atomic_path(image) as part, mpl.rc_context({"svg.hashsalt": "brtheory"}):
+        draw(document).savefig(part, format="svg", metadata={"Date": None})
+
+
+def with_table(page: str, document: dict[str, Any]) -> str:
+    """The page with its block rendered from a result."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{as_table(document)}{END}{after}"
 
 
 def _version(contestant: Contestant, python: Path) -> str:

@@ -1,5 +1,6 @@
 """What was measured, as a table and a figure: every figure is the rows', none is typed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,17 +12,17 @@ COLOURS = {"brtheory": "#00688b", "vllm-router": "#c05a00", "xpyd-proxy": "#7777
 
 STREAMED = (
     (
-        "| router | streams | CPU us a token | chunks/s a core | first token later, ms "
-        "| added a token, ms | KiB a stream | its core | clients' core |"
+        "| router | streams | CPU us a token | chunks/s a core | first token later, ms (P5) "
+        "| added a token, ms (P50) | KiB a stream | its core | clients' core |"
     ),
     "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
 )
 OTHERS = (
     (
-        "| router | CPU us a small request | small request later, ms "
+        "| router | CPU us a small request | small request later, ms: P50 | P5 "
         "| chunks/s when asked for more than it can | clients' core meanwhile |"
     ),
-    "|---|--:|--:|--:|--:|",
+    "|---|--:|--:|--:|--:|--:|",
 )
 
 Rows = Sequence[Mapping[str, Any]]
@@ -40,7 +41,7 @@ def as_table(document: Mapping[str, Any]) -> str:
         "",
         *OTHERS,
         *(_others(name, rows) for name in _names(rows) if name != DIRECT),
-        *(f"| {name} | not run here: {why} | | | |" for name, why in document["not_run"].items()),
+        *(f"| {name} | not run here: {why} | | | | |" for name, why in document["not_run"].items()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -64,6 +65,7 @@ def draw(document: Mapping[str, Any]) -> Figure:
     cpu.set(xlabel="streams at once", ylabel="CPU of a token, us", xscale="log")
     added.set(xlabel="streams at once", ylabel="later than direct, ms (P50)", xscale="log")
     added.set_yscale("symlog", linthresh=1)
+    added.set_ylim(bottom=0)
     added.legend(frameon=False)
     return figure
 
@@ -75,7 +77,7 @@ def _streamed(row: Mapping[str, Any], rows: Rows) -> str:
         return f"{start}| - | - | - | - | - | - | {load} |"
     us = row["cpu_s_per_token"] * 1e6
     return (
-        f"{start}| {us:.1f} | {1e6 / us:,.0f} | {_added(row, rows, 'ttft_p50_s') * 1e3:.2f} "
+        f"{start}| {us:.1f} | {1e6 / us:,.0f} | {_added(row, rows, 'ttft_p5_s') * 1e3:.2f} "
         f"| {_added(row, rows, 'tpot_p50_s') * 1e3:.3f} | {row['bytes_per_stream'] / 1024:.1f} "
         f"| {row['core_share']:.0%} | {load} |"
     )
@@ -84,26 +86,29 @@ def _streamed(row: Mapping[str, Any], rows: Rows) -> str:
 def _others(name: str, rows: Rows) -> str:
     small = _find(rows, name, "small")
     full = _find(rows, name, "saturated")
-    added_ms = (small["latency_p50_s"] - _find(rows, DIRECT, "small")["latency_p50_s"]) * 1e3
-    return (
-        f"| {name} | {small['cpu_s_per_request'] * 1e6:,.0f} | {added_ms:.2f} "
-        f"| {full['tokens_per_s']:,.0f} | {full['load_core_share']:.0%} |"
-    )
+    direct = _find(rows, DIRECT, "small")
+    cells = ["-"] * 5
+    if small is not None and direct is not None:
+        added_ms = [(small[field] - direct[field]) * 1e3 for field in ("took_p50_s", "took_p5_s")]
+        cells[:3] = [f"{small['cpu_s_per_request'] * 1e6:,.0f}", *(f"{ms:.2f}" for ms in added_ms)]
+    if full is not None:
+        cells[3:] = [f"{full['tokens_per_s']:,.0f}", f"{full['load_core_share']:.0%}"]
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def _added(row: Mapping[str, Any], rows: Rows, field: str) -> float:
-    """The field, less what it is without a router."""
+    """The field, less what it is without a router; not a number where that was not measured."""
     direct = _find(rows, DIRECT, row["kind"], streams=row["streams"])
-    return float(row[field] - direct[field])
+    return math.nan if direct is None else float(row[field] - direct[field])
 
 
-def _find(rows: Rows, router: str, kind: str, *, streams: int | None = None) -> Mapping[str, Any]:
-    return next(
-        row
-        for row in rows
-        if (row["router"], row["kind"]) == (router, kind)
-        and (streams is None or row["streams"] == streams)
-    )
+def _find(
+    rows: Rows, router: str, kind: str, *, streams: int | None = None
+) -> Mapping[str, Any] | None:
+    for row in rows:
+        if (row["router"], row["kind"]) == (router, kind) and streams in (None, row.get("streams")):
+            return row
+    return None
 
 
 def _names(rows: Rows) -> list[str]:

@@ -8,9 +8,10 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ FULL = (
     Streams(2000, 100, 0.2, 8.0),
 )
 """About 10,000 tokens a second where there are enough streams."""
-SATURATED = Streams(256, 1000, 0.002, 0.5)
+SATURATED = Streams(256, 600, 0.002, 0.5)
 """128,000 tokens a second asked for: more than a core passes on."""
 SMOKE = (Streams(8, 5, 0.01, 0.02),)
 SMOKE_SATURATED = Streams(8, 40, 0.001, 0.01)
@@ -91,18 +92,33 @@ def upstream(beat_s: float, *, core: int) -> Iterator[tuple[list[int], list[int]
         yield ports[0], [port for part in ports[1:] for port in part], processes
 
 
-def measure(contestant: Contestant | None, bench: Bench, *, python: Path) -> list[dict[str, Any]]:
-    """Rows of one contestant, or of the direct way where it is None.
+def measure(
+    contestant: Contestant | None, bench: Bench, *, python: Path
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Rows of one contestant, or of the direct way where it is None, and what failed, with why.
 
     Raises
     ------
     NotRunError
         If it cannot be started.
     """
-    rows = [_small(contestant, bench, python=python)]
-    rows += [_streamed(contestant, bench, s, python=python) for s in bench.scenarios]
-    saturated = _streamed(contestant, bench, bench.saturated, python=python)
-    return [*rows, {**saturated, "kind": "saturated"}]
+    jobs: dict[str, Callable[[], dict[str, Any]]] = {
+        "small requests": lambda: _small(contestant, bench, python=python)
+    }
+    for scenario in bench.scenarios:
+        name = f"{scenario.streams:,} streams"
+        jobs[name] = partial(_streamed, contestant, bench, scenario, python=python)
+    jobs["saturated"] = lambda: {
+        **_streamed(contestant, bench, bench.saturated, python=python),
+        "kind": "saturated",
+    }
+    rows, failed = [], {}
+    for name, job in jobs.items():
+        try:
+            rows.append(job())
+        except RuntimeError as error:
+            failed[name] = str(error)
+    return rows, failed
 
 
 def _small(contestant: Contestant | None, bench: Bench, *, python: Path) -> dict[str, Any]:
@@ -115,7 +131,7 @@ def _small(contestant: Contestant | None, bench: Bench, *, python: Path) -> dict
     return {
         "kind": "small",
         "requests": bench.requests,
-        "latency_p50_s": took["took_p50_s"],
+        **took,
         "cpu_s_per_request": None if running is None else used_s / bench.requests,
     }
 
@@ -142,7 +158,7 @@ def _streamed(
         "kind": "streams",
         **asdict(scenario),
         "tokens_per_s": tokens / wall_s,
-        **{name: figures[name] for name in ("ttft_p50_s", "tpot_p50_s", "delay_p50_s")},
+        **{name: value for name, value in figures.items() if "_p5" in name},
         "cpu_s_per_token": None if running is None else used_s / tokens,
         "core_share": None if running is None else used_s / wall_s,
         "load_core_share": load_s / wall_s,
@@ -193,7 +209,7 @@ def _watched(
             time.sleep(0.2)
         raw = pipes.stdout.read()
         if not raw:
-            raise RuntimeError(f"the load of {plan} failed")
+            raise RuntimeError("requests failed, or did not end in time")
         figures: dict[str, Any] = json.loads(raw)
         return figures, peak
     finally:

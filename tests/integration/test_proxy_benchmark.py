@@ -44,3 +44,11 @@ def test_a_peer_that_is_not_installed_is_said_to_be_so(tmp_path: Path) -> None:
     [vllm] = [c for c in benchmark.CONTESTANTS if c.name == "vllm-router"]
     with pytest.raises(benchmark.NotRunError, match="not installed"):
         benchmark.measure(vllm, bench, python=tmp_path / "python")
+
+
+def test_the_pages_figures_are_those_of_the_result_file() -> None:
+    """Written by ``--publish``."""
+    page = (benchmark.DOCS / "performance-proxy.md").read_text(encoding="utf-8")
+    result = (benchmark.DOCS / "results" / "proxy.json").read_text(encoding="utf-8")
+    assert benchmark.with_table(page, json.loads(result)) == page
+    assert "| brtheory | 2,000 |" in page
