@@ -82,9 +82,11 @@ class Cluster:
         self.kv_capacity = kv_capacity
         self.paces = paces
         self._limits: IntArray = np.array(own, dtype=np.int64)
+        self._own_slots = own
         self.loads: IntArray = np.zeros(replicas, dtype=np.int64)
         self.active: IntArray = np.zeros(replicas, dtype=np.int64)
         self.held: IntArray = np.zeros(replicas, dtype=np.int64)
+        self._holding = 0
         self.reserved: IntArray = np.zeros(replicas, dtype=np.int64)
         self.queued: IntArray = np.zeros(replicas, dtype=np.int64)
         self.queued_tokens: IntArray = np.zeros(replicas, dtype=np.int64)
@@ -93,7 +95,8 @@ class Cluster:
     @property
     def free_slots(self) -> IntArray:
         """Places left on each replica, shape (G,)."""
-        return self._limits - self.active - self.held
+        free = self._limits - self.active
+        return free - self.held if self._holding else free
 
     @property
     def free_tokens(self) -> IntArray | None:
@@ -102,7 +105,8 @@ class Cluster:
 
     def fits(self, request: Request, replica: int) -> bool:
         """Whether a slot and, where limited, enough KV capacity is free for the request."""
-        if self.active[replica] + self.held[replica] >= self._limits[replica]:
+        held = self.held[replica] if self._holding else 0
+        if self.active[replica] + held >= self._own_slots[replica]:
             return False
         if self.kv_capacity is None:
             return True
@@ -130,11 +134,13 @@ class Cluster:
             As ``admit``.
         """
         self._check_fits(request, replica)
+        self._holding += 1
         self.held[replica] += 1
         self.reserved[replica] += request.reserved_tokens
 
     def begin(self, request: Request, replica: int) -> None:
         """Let a held request decode: from now on it weighs its prompt and grows."""
+        self._holding -= 1
         self.held[replica] -= 1
         self.active[replica] += 1
         self.loads[replica] += request.prompt_tokens

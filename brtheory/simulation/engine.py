@@ -129,7 +129,8 @@ class Simulation:
         total = len(self._record)
         while self._record.totals.completed < total:
             self._complete()
-            self._begin()
+            if self._transfers:
+                self._begin()
             self._receive()
             self._admit()
             if self._running:
@@ -208,7 +209,8 @@ class Simulation:
         if self._pooled is not None:
             self._tick(self._pooled)
             return
-        for replica in np.flatnonzero(self._cluster.queued).tolist():
+        waiting = np.minimum(self._cluster.queued, self._cluster.free_slots)
+        for replica in np.flatnonzero(waiting).tolist():
             while (head := self._cluster.head(replica)) and self._cluster.fits(head, replica):
                 self._bind(self._cluster.dequeue(replica), replica)
 
@@ -300,6 +302,7 @@ class Simulation:
             most=most,
             until_s=_earlier(self._arrivals.next_time_s(), self._transfers.next_time_s()),
         )
+        self._record.totals.decoded_tokens += steps * len(self._running)
         self._cluster.advance(steps)
         self._step += steps
 

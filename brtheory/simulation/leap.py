@@ -60,13 +60,12 @@ class Leap:
         return sum_of_peaks(self.timed or self.lines, steps)
 
     def account(self, totals: Totals, steps: int, *, step_time: StepTime) -> None:
-        """Add the first ``steps`` steps to the sums; the clock is the caller's."""
+        """Add the first ``steps`` steps to the sums of loads, of times and of energy."""
         peak = self.sum_peak(steps)
         totals.steps += steps
         totals.sum_peak += peak
         totals.sum_load += sum(_sum(line, steps) for line in self.lines)
         totals.sum_spread += peak + sum_of_peaks([(-load, -n) for load, n in self.lines], steps)
-        totals.decoded_tokens += steps * sum(n for _, n in self.lines)
         if self.timed is not None:
             totals.sum_longest += self.sum_longest(steps)
             totals.sum_times += sum(_sum(line, steps) for line in self.timed)

@@ -29,6 +29,8 @@ from brtheory.simulation.workload import StepTime
 
 STRIDE_CELLS = 1 << 17
 """Loads held at once while striding, G times steps: bounds memory whatever the output lengths."""
+WORTH_AN_ARRAY = 64
+"""Steps from which on numpy adds them faster."""
 SUM_LIMIT = 2**62
 """Sums of one stride stay below this."""
 
@@ -46,7 +48,7 @@ class StepMeter:
     Parameters
     ----------
     totals
-        The sums of the run; only the meter adds steps to them.
+        The sums of the run: all that steps add to them, but the decoded tokens, is the meter's.
     step_time, paces
         b0 + a0*M; the paces where replicas differ in speed, else None.
     replicas, largest
@@ -119,7 +121,6 @@ class StepMeter:
             columns, peaks = columns[:, :steps], peaks[:steps]
             times = None if times is None else times[:, :steps]
         self._account(columns, peaks, times)
-        self._totals.decoded_tokens += steps * int(active.sum())
         self._totals.clock_s = float(clocks[steps - 1])
         for observer in self._observers:
             observer.on_steps(step, columns)
@@ -158,7 +159,11 @@ class StepMeter:
             totals.sum_times += int(times.sum())
             energy = time_energy_j(times, longest, unit_s=self._unit_s)
         # Added one by one, so that long strides and single steps round alike.
-        totals.energy_j = float(np.cumsum(np.concatenate(([totals.energy_j], energy)))[-1])
+        if steps < WORTH_AN_ARRAY:
+            for joules in energy.tolist():
+                totals.energy_j += joules
+        else:
+            totals.energy_j = float(np.cumsum(np.concatenate(([totals.energy_j], energy)))[-1])
 
     def _leap(self, leap: Leap, until_s: float | None) -> int:
         """Steps of a leap at once; the clock is the same function of the same integers."""
