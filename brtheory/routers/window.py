@@ -208,13 +208,15 @@ class Window:
             return max(offered, key=lambda request: request.prompt_tokens)
         loads = [row[0] for row in ledger.rows]
         room, margin = _target(loads, replica) - loads[replica], ledger.margin(replica)
+        per_token = ledger.per_token(replica)  # sizes and bonus count in the unit of the loads
 
         def key(request: Request) -> tuple[int, int]:
             size = request.prompt_tokens
             weight = patience.wait_weight * size_factor(size, patience, self.params)
             bonus = wait_bonus(now_s - request.ready_s, weight)
-            cost = abs(size - room) + self.params.overflow_weight * max(0, size - margin)
-            return bonus - cost, size
+            added = per_token * size
+            cost = abs(added - room) + self.params.overflow_weight * max(0, added - margin)
+            return per_token * bonus - cost, size
 
         return max(offered, key=key)
 
@@ -226,8 +228,12 @@ class Window:
         lighter = (ledger.rows[g][0] < load for g in range(ledger.replicas) if ledger.cap[g] == 0)
         if not any(lighter):
             return list(fitting)
-        hold_s = self.params.hold_s
-        return [r for r in fitting if r.prompt_tokens <= margin or now_s - r.ready_s >= hold_s]
+        hold_s, per_token = self.params.hold_s, ledger.per_token(replica)
+        return [
+            request
+            for request in fitting
+            if per_token * request.prompt_tokens <= margin or now_s - request.ready_s >= hold_s
+        ]
 
 
 def size_factor(prompt_tokens: int, patience: Patience, params: WindowParams) -> float:

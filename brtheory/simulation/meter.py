@@ -134,16 +134,13 @@ class StepMeter:
     def _clocks_after(self, peaks: IntArray, times: IntArray | None) -> NDArray[np.float64]:
         """Clock at the end of each of the coming steps, shape (n,)."""
         totals, base = self._totals, self._base
-        clocks: NDArray[np.float64]
         if times is None:
             executed = np.arange(1, len(peaks) + 1) + (totals.steps - base.steps)
             peak_sums = _offset(np.cumsum(peaks), totals.sum_peak - base.sum_peak)
             b0, a0 = self._step_time.b0, self._step_time.a0
-            clocks = base.clock_s + b0 * executed + a0 * peak_sums
-        else:
-            longest = _offset(np.cumsum(times.max(axis=0)), totals.sum_longest - base.sum_longest)
-            clocks = base.clock_s + self._unit_s * longest
-        return clocks
+            return np.asarray(base.clock_s + b0 * executed + a0 * peak_sums, dtype=np.float64)
+        longest = _offset(np.cumsum(times.max(axis=0)), totals.sum_longest - base.sum_longest)
+        return np.asarray(base.clock_s + self._unit_s * longest, dtype=np.float64)
 
     def _account(self, loads: IntArray, peaks: IntArray, times: IntArray | None) -> None:
         totals, steps = self._totals, len(peaks)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from brtheory.core.unequal import Replica
 from brtheory.prediction.oracle import OraclePredictor
+from brtheory.routers.params import params_from_text
 from brtheory.routers.registry import build_router, find_router
 from brtheory.simulation.engine import Simulation
 from brtheory.simulation.plan import ArrivalPlan
@@ -64,10 +65,10 @@ def lengths_of(requests):
 def run(requests, name, *, shape, plan, step_time, backend="reference", predictor=None, **options):
     name, _, option = name.partition(":")
     spec, lengths = find_router(name), lengths_of(requests)
-    params = {"horizon": 4} if name == "brh" else {}
-    if option:
-        params |= dict([option.split("=")])
-    router = build_router(spec, spec.params(**params), np.random.default_rng(7), backend=backend)
+    given = {"horizon": "4"} if name == "brh" else {}
+    given |= dict([option.split("=")]) if option else {}
+    params = params_from_text(spec.params, given, where=name)
+    router = build_router(spec, params, np.random.default_rng(7), backend=backend)
     outputs = dict(enumerate(lengths.output_tokens.tolist()))
     return Simulation(
         lengths,

@@ -86,7 +86,11 @@ def test_striding_equals_the_loop_over_every_step(data, name, requests, shape, s
     assert_same(run(requests, name, backend="numpy", **case), expected)
 
 
-@given(requests_lists, unequal_shapes, st.sampled_from(["br0", "brh", "window", "least-tokens"]))
+@given(
+    requests_lists,
+    unequal_shapes,
+    st.sampled_from(["br0", "brh", "window:hold_s=0", "least-tokens"]),
+)
 def test_twice_the_speed_everywhere_changes_no_decision_and_halves_every_step(
     requests, shape, name
 ):
