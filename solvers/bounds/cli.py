@@ -24,7 +24,7 @@ from solvers.bounds.search import SearchLimits
 
 SEARCH_SHARE = 0.25
 """Share of the time limit that local search may take."""
-PROPOSALS = 4000
+PROPOSALS = 20_000
 """Proposals of annealing per request, where numba makes them cheap."""
 PER_MILLE = 1000
 

@@ -30,8 +30,10 @@ Expired = Callable[[], bool]
 
 BATCH = 20_000
 """Proposals between two looks at the clock."""
-COLDEST = 0.05
+COLDEST = 0.03
 """Last temperature of annealing as a share of the first."""
+ANNEALING_SHARE = 0.8
+"""Share of a time limit after which annealing has cooled down; the rest is for the descent."""
 
 
 @dataclass(frozen=True)
@@ -86,25 +88,33 @@ def improve(
     before = evaluate(instance, assignment)
     if not before.feasible:
         raise InputError("assignment", "a feasible assignment", before.violations[0])
-    deadline = None if limits.time_limit_s is None else clock() + limits.time_limit_s
+    started, limit = clock(), limits.time_limit_s
     ordered = tuple(sorted(assignment, key=lambda p: (p.step, p.id)))
     loads = loads_of(instance, ordered)
 
-    def expired() -> bool:
-        return deadline is not None and clock() >= deadline
+    def spent() -> float:
+        """Share of the time that is gone."""
+        return 0.0 if limit is None else (clock() - started) / limit if limit > 0 else 1.0
 
     room = _Room(instance.slots, instance.kv_capacity or math.inf)
-    _anneal(loads, room, rng=rng, limits=limits, expired=expired)
-    _descend(loads, room, rng=rng, limits=limits, expired=expired)
+    _anneal(loads, room, rng=rng, limits=limits, spent=spent)
+    _descend(loads, room, rng=rng, limits=limits, expired=lambda: spent() >= 1)
     found = {p.id: p for p in assignment_of(loads, ordered)}
     return _better(instance, assignment, tuple(found[p.id] for p in assignment))
 
 
 def _anneal(
-    loads: Loads, room: "_Room", *, rng: np.random.Generator, limits: SearchLimits, expired: Expired
+    loads: Loads,
+    room: "_Room",
+    *,
+    rng: np.random.Generator,
+    limits: SearchLimits,
+    spent: Callable[[], float],
 ) -> None:
     """Cool geometrically from twice a typical weight over a typical segment.
 
+    The temperature follows the proposals made or the time gone, whichever is ahead: a search that
+    is cut short while hot is worth little.
     Requests are in order of admission, so that those a few places apart run side by side.
     """
     requests, replicas = len(loads.replica), len(loads.sums)
@@ -114,7 +124,8 @@ def _anneal(
     weights = loads.at_zero + loads.lasts[loads.first]
     hot = 2 * float(weights.mean()) * float(loads.lengths.mean())
     for number in range(batches):
-        if expired():
+        progress = max(number / batches, spent() / ANNEALING_SHARE)
+        if progress >= 1:
             return
         proposals = draw_proposals(
             rng,
@@ -122,7 +133,7 @@ def _anneal(
             requests=requests,
             replicas=replicas,
             reach=max(1, int(loads.active.sum(axis=0).max())),
-            temperature=hot * COLDEST ** (number / batches),
+            temperature=hot * COLDEST**progress,
         )
         anneal(loads, proposals, slots=room.slots, capacity=room.capacity)
 

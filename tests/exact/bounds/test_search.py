@@ -107,3 +107,15 @@ def test_only_a_pair_of_moves_helps_and_it_is_found():
     start = tuple(Placement(i, int(i > 1), 0) for i in range(5))
     assert judged(instance, start) == 11
     assert judged(instance, improve(instance, start, rng=np.random.default_rng(0))) == 10
+
+
+def test_annealing_cools_down_within_its_share_of_the_time():
+    """A clock that takes a tenth of the limit a look: eight batches of thousands, then descent."""
+    rng = np.random.default_rng(5)
+    instance = random_instance(rng, requests=40, replicas=3, slots=40)
+    start = tuple(Placement(r.id, r.id % 3, r.ready) for r in instance.requests)
+    seconds = iter(range(10**6))
+    limits = SearchLimits(proposals_per_request=10**6, time_limit_s=10.0)
+    found = improve(instance, start, rng=rng, limits=limits, clock=lambda: float(next(seconds)))
+    assert next(seconds) < 20
+    assert judged(instance, found) < judged(instance, start)
