@@ -106,7 +106,7 @@ class Simulation:
             step_time=step_time,
             paces=paces,
             replicas=shape.replicas,
-            largest=_largest_load(lengths, shape),
+            largest=lengths.largest_load(shape),
             observers=observers,
             longest_stride=longest_stride,
         )
@@ -319,12 +319,6 @@ class Simulation:
             waiting = pooled + int(self._cluster.queued.sum())
             raise BrtheoryError(f"the router left {waiting} requests waiting on an idle cluster")
         self._outlook.idle(self._step)
-
-
-def _largest_load(lengths: Lengths, shape: ClusterShape) -> int:
-    """Upper bound of a replica's load, FIFO included: all prompts, and full slots grown full."""
-    prompts: int = sum(lengths.prompt_tokens.tolist())
-    return prompts + min(shape.slots, len(lengths)) * int(lengths.output_tokens.max(initial=1))
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:

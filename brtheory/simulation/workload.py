@@ -100,6 +100,11 @@ class Lengths:
     def __len__(self) -> int:
         return len(self.prompt_tokens)
 
+    def largest_load(self, shape: ClusterShape) -> int:
+        """Upper bound of a replica's load, FIFO included: all prompts, and full slots grown full."""
+        prompts: int = sum(self.prompt_tokens.tolist())
+        return prompts + min(shape.slots, len(self)) * int(self.output_tokens.max(initial=1))
+
     def check_fits(self, shape: ClusterShape) -> None:
         """Refuse requests that no empty replica could take.
 
