@@ -101,7 +101,7 @@ class Lengths:
         return len(self.prompt_tokens)
 
     def largest_load(self, shape: ClusterShape) -> int:
-        """Upper bound of a replica's load, FIFO included: all prompts, and full slots grown full."""
+        """Upper bound of a replica's load, FIFO included: all prompts, full slots grown full."""
         prompts: int = sum(self.prompt_tokens.tolist())
         return prompts + min(shape.slots, len(self)) * int(self.output_tokens.max(initial=1))
 
