@@ -31,8 +31,13 @@ trace with `brtheory study` ([docs/study.md](docs/study.md)).
 def take_in(folder: Path) -> None:
     """Keep a finished study under docs/results."""
     document = read_contract(folder / "results.json", GridDocument)
-    small = trimmed(document, VIEWS[document.study])
-    write_text_atomic(KEPT / f"{document.study}.json", small.model_dump_json(by_alias=True) + "\n")
+    keep(trimmed(document, VIEWS[document.study]))
+
+
+def keep(document: GridDocument) -> None:
+    """Write a trimmed study to docs/results."""
+    text = document.model_dump_json(by_alias=True)
+    write_text_atomic(KEPT / f"{document.study}.json", text + "\n")
 
 
 def published() -> list[GridDocument]:
@@ -55,8 +60,9 @@ def page() -> str:
 
 
 def write_page() -> None:
-    """Write RESULTS.md and its figures."""
+    """Write RESULTS.md, its figures, and what was read from the numbers back to docs/results."""
     for document in published():
+        keep(document)
         for drawing in VIEWS[document.study].draw(document):
             write_text_atomic(ROOT / IMAGES / f"{drawing.name}.svg", drawing.standalone())
     write_text_atomic(ROOT / "RESULTS.md", page())

@@ -11,11 +11,11 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import dask
-from distributed import Client, Future, LocalCluster, wait
+from distributed import CancelledError, Client, Future, LocalCluster, wait
 from distributed.scheduler import KilledWorker
 
 from brtheory.errors import BrtheoryError, InputError
@@ -35,6 +35,7 @@ SAME_VERSIONS = ("python", "numpy", "dask", "distributed", "cloudpickle")
 LARGEST_TRACE = "1GB"
 """Dask warns of arguments above 10 MB; a trace of a million requests is 24 MB, sent once."""
 KEPT = "finished cells are kept: run again to go on"
+GONE = f"the Dask scheduler went away; {KEPT}"
 
 
 class DaskPool:
@@ -62,7 +63,8 @@ class DaskPool:
                     raise BrtheoryError(outcome.failure)
                 yield outcome
         finally:
-            self._client.cancel(futures)
+            with suppress(CancelledError, OSError):
+                self._client.cancel(futures)
 
     def _submit(self, jobs: Sequence[Job]) -> list["Future[Outcome]"]:
         traces = {id(job.trace): job.trace for job in jobs}
@@ -85,11 +87,13 @@ class DaskPool:
             try:
                 done, pending = wait(pending, timeout=POLL_S, return_when="FIRST_COMPLETED")
             except TimeoutError:
-                if self._client.scheduler_info(n_workers=-1)["workers"]:
+                if self._client.nthreads():
                     seen = time.monotonic()
                 elif time.monotonic() - seen > ABANDONED_S:
                     raise BrtheoryError(f"the Dask cluster has no workers left; {KEPT}") from None
                 continue
+            except (CancelledError, OSError):
+                raise BrtheoryError(GONE) from None
             seen = time.monotonic()
             yield from done
 
@@ -107,6 +111,7 @@ def dask_pool(scheduler: str, *, workers: int) -> Iterator[DaskPool]:
     """
     if scheduler == LOCAL:
         with (
+            _quiet(),
             LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
                 memory_limit=None, silence_logs=logging.ERROR,
@@ -115,8 +120,23 @@ def dask_pool(scheduler: str, *, workers: int) -> Iterator[DaskPool]:
         ):  # fmt: skip
             yield DaskPool(client)
         return
-    with _client(scheduler) as client:
+    with _quiet(), _client(scheduler) as client:
         yield DaskPool(client)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's loggers from writing what this module says in a sentence."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager
@@ -154,7 +174,7 @@ def _outcome(future: "Future[Outcome]") -> Outcome:
     if future.status == "finished":
         return future.result()
     if future.status != "error":
-        raise BrtheoryError(f"the Dask scheduler went away; {KEPT}")
+        raise BrtheoryError(GONE)
     error = future.exception()
     if isinstance(error, KilledWorker):
         raise BrtheoryError(

@@ -31,8 +31,9 @@ PATIENCE_S = 400
 
 
 def environment():
-    """Ours, without the configuration of another Dask."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("DASK_")}
+    """Ours, without the configuration of another Dask; what is gone is given up soon."""
+    ours = {k: v for k, v in os.environ.items() if not k.startswith("DASK_")}
+    return ours | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
 
 
 @contextmanager
@@ -51,15 +52,15 @@ def process(*arguments, stderr=subprocess.DEVNULL):
 
 @contextmanager
 def cluster(folder):
-    """The address of a real scheduler and the processes of its two workers."""
+    """The address of a real scheduler, its process and those of its two workers."""
     file = folder / "scheduler.json"
     serve = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0")
     work = ("-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard")
-    with process(*serve, "--no-dashboard", "--scheduler-file", file):
+    with process(*serve, "--no-dashboard", "--scheduler-file", file) as scheduler:
         wait_until(lambda: file.exists() and file.read_text().strip())
         address = json.loads(file.read_text())["address"]
         with process(*work, address) as first, process(*work, address) as second:
-            yield address, [first, second]
+            yield address, scheduler, [first, second]
 
 
 def wait_until(condition):
@@ -79,7 +80,7 @@ def results(out):
 def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path):
     """Two workers, one killed by SIGKILL once cells arrive: the numbers are a local run's."""
     out, local, errors = tmp_path / "dask", tmp_path / "local", tmp_path / "errors"
-    with cluster(tmp_path) as (address, workers), errors.open("w") as stream:
+    with cluster(tmp_path) as (address, _, workers), errors.open("w") as stream:
         arguments = ("-m", "brtheory.cli", *STUDY, "--scheduler", address, "--out", out)
         with process(*arguments, stderr=stream) as study:
             wait_until(lambda: cells(out) >= 2 or study.poll() is not None)
@@ -99,6 +100,25 @@ def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path):
 
 def cells(out):
     return len(list(out.glob("cells/*.json")))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_ends_the_study_with_a_sentence(tmp_path):
+    """Finished cells stay, and a local run goes on from them."""
+    out, errors = tmp_path / "out", tmp_path / "errors"
+    with cluster(tmp_path) as (address, scheduler, _), errors.open("w") as stream:
+        arguments = ("-m", "brtheory.cli", *STUDY, "--scheduler", address, "--out", out)
+        with process(*arguments, stderr=stream) as study:
+            wait_until(lambda: cells(out) >= 1 or study.poll() is not None)
+            scheduler.send_signal(signal.SIGKILL)
+            study.wait(timeout=PATIENCE_S)
+    assert study.returncode == 2
+    assert "the Dask scheduler went away; finished cells are kept" in errors.read_text()
+    assert "Traceback" not in errors.read_text()
+    kept = cells(out)
+    assert kept >= 1
+    assert run_cli(*STUDY, "--jobs", 1, "--out", out).code == 0
+    assert results(out)[0]["cells_reused"] == kept
 
 
 PROGRAM = """

@@ -12,6 +12,9 @@ from brtheory.study.figures.canvas import Drawing
 PALEST, DARKEST = 0.04, 0.62
 """Opacity of the smallest and the largest value: text stays readable on both."""
 
+LONGEST_UPRIGHT = 6
+"""Characters of a column's title that fit under its cells."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
@@ -53,7 +56,7 @@ def heat_drawing(heat: HeatMap) -> Drawing:
     )
     alt = f"Heat map of {heat.title}, {heat.down} by {heat.across} ({', '.join(heat.columns)}). "
     alt += f"{told}."
-    with canvas.sheet(height=1.0 + 0.42 * len(heat.lines)) as (figure, (panel,)):
+    with canvas.sheet(height=1.0 + 0.38 * len(heat.lines)) as (figure, (panel,)):
         _draw(panel, heat)
         svg = canvas.svg_text(figure, name=heat.name, alt=alt)
     return Drawing(heat.name, heat.title, heat.caption, alt, svg)
@@ -79,6 +82,11 @@ def _draw(panel: Axes, heat: HeatMap) -> None:
     panel.set_xlim(-0.5, len(heat.columns) - 0.5)
     panel.set_ylim(len(heat.lines) - 0.5, -0.5)
     panel.set_xticks(range(len(heat.columns)), list(heat.columns))
+    if max(map(len, heat.columns)) > LONGEST_UPRIGHT:
+        panel.tick_params(axis="x", labelrotation=30)
+        for label in panel.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
     panel.set_yticks(range(len(heat.lines)), list(heat.lines))
     panel.set_xlabel(heat.across)
     panel.set_ylabel(heat.down)

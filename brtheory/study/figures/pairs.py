@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 from brtheory.study.figures import canvas
 from brtheory.study.figures.canvas import Drawing
+
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+"""Of a log axis of ratios."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +47,16 @@ def pairs_drawing(pairs: Sequence[Pair], sheet: PairSheet) -> Drawing:
         _draw(panel, pairs)
         if sheet.log:
             panel.set_xscale("log")
+            shown = [tick for tick in TICKS if _within(tick, panel.get_xlim())]
+            panel.set_xticks(shown, [f"{tick:g}" for tick in shown])
+            panel.xaxis.set_minor_locator(NullLocator())
         panel.set_xlabel(sheet.axis)
         svg = canvas.svg_text(figure, name=sheet.name, alt=alt)
     return Drawing(sheet.name, sheet.title, sheet.caption, alt, svg)
+
+
+def _within(tick: float, limits: tuple[float, float]) -> bool:
+    return limits[0] <= tick <= limits[1]
 
 
 def _text(value: float | None) -> str:

@@ -256,7 +256,7 @@ def _pairs(document: GridDocument, setting: str, metric: str) -> Drawing:
     what, axis_title = (
         ("Imbalance", "imbalance, ratio to JSQ")
         if metric == IMBALANCE
-        else ("Throughput", "change in tokens per second against JSQ, %")
+        else ("Throughput", "change in tokens/s against JSQ, %")
     )
     sheet = PairSheet(
         name=f"{what.lower()}-{setting}",

@@ -3,7 +3,7 @@
 Its tables and its recommendation, which router when, are RESULTS.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from brtheory.errors import InputError
@@ -172,17 +172,13 @@ def _draw(document: GridDocument) -> list[Drawing]:
 
 
 def _heat(document: GridDocument, arrivals: str, name: str) -> Drawing:
-    """Routers x settings: the share of JSQ's imbalance that is gone."""
-    labels, settings = document.values(ROUTER), document.values(SETTING)
-    grid = [
-        [
-            document.estimate(IMBALANCE, {SETTING: setting, ARRIVALS: arrivals, ROUTER: label})
-            for setting in settings
-        ]
-        for label in labels
+    """Settings x the routers that look at tokens or pool: what is left of JSQ's imbalance."""
+    labels = [label for label in document.values(ROUTER) if label in LIGHT_ROUTERS[1:]]
+    settings = document.values(SETTING)
+    ratios = [
+        [_ratio(document, {SETTING: setting, ARRIVALS: arrivals, ROUTER: r}) for r in labels]
+        for setting in settings
     ]
-    kept = [(label, line) for label, line in zip(labels, grid, strict=True) if any(e for e in line)]
-    ratios = [[e.ratio if e is not None else None for e in line] for _, line in kept]
     return heat_drawing(
         HeatMap(
             name=f"imbalance-{name}",
@@ -190,13 +186,18 @@ def _heat(document: GridDocument, arrivals: str, name: str) -> Drawing:
             caption="Ratio of mean imbalance to JSQ's. Darker: more of it is gone.",
             down="",
             across="",
-            lines=[document.title_of(ROUTER, label) for label, _ in kept],
-            columns=[document.title_of(SETTING, s).replace(" ", "\n") for s in settings],
+            lines=[document.title_of(SETTING, setting) for setting in settings],
+            columns=[document.title_of(ROUTER, label) for label in labels],
             values=[[None if r is None else 1 - r for r in line] for line in ratios],
             texts=[["–" if r is None else f"{r:.2f}" for r in line] for line in ratios],
             colour=label_colour("window"),
         )
     )
+
+
+def _ratio(document: GridDocument, labels: Mapping[str, Value]) -> float | None:
+    estimate = document.estimate(IMBALANCE, labels)
+    return None if estimate is None else estimate.ratio
 
 
 SCENARIO_VIEW = View(tables=_tables, find=recommend, draw=_draw, metrics=METRICS)

@@ -182,7 +182,7 @@ def _prediction(document: GridDocument) -> Finding | None:
         beaten = sum(share < best.shares[setting] for setting, share in other.shares.items())
         parts.append(f"{other.title} beats it on {beaten} of {len(other.shares)}")
     what = (
-        "even true output lengths do not help"
+        "in BR-H even true output lengths do not help"
         if not any(
             told_truth(o.label) and any(s < best.shares[k] for k, s in o.shares.items())
             for o in predicted
@@ -222,11 +222,8 @@ def _simple(document: GridDocument) -> Finding | None:
         return None
     best = ranked[0]
     text = (
-        f"Where requests must be placed at arrival (no pool), {best.title} is best with "
-        f"{wording.ratio(best.share)} of JSQ's imbalance: without late binding there is little to "
-        f"choose."
-        if best.share > 1 / 2
-        else f"Where requests must be placed at arrival (no pool), {best.title} is best with "
-        f"{wording.ratio(best.share)} of JSQ's imbalance."
+        f"With that backlog but requests placed at arrival (no pool), {best.title} is best with "
+        f"{wording.ratio(best.share)} of JSQ's imbalance"
     )
+    text += ": without late binding there is little to choose." if best.share > 1 / 2 else "."
     return Finding(kind="immediate", text=text)
