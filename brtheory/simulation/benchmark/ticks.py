@@ -178,7 +178,7 @@ def _one_tick(scene: Scene, router: FastRouter, times: _Times) -> None:
     if twin is not None:
         _compare(scene.case, twin, arrays, decisions, times)
     _time_stages(router, arrays, decisions, decided, times)
-    scene.settle(decisions.positions, decisions.replicas)
+    scene.settle(*decisions.lists())
 
 
 def _twin(case: TickCase, router: FastRouter, times: _Times) -> PooledRouter | None:
@@ -204,7 +204,8 @@ def _time_stages(
     elif first == 0:
         times.stage_2.append(decided)
     else:
-        left = _after(arrays, decisions.positions[:first], decisions.replicas[:first])
+        positions, replicas = decisions.lists()
+        left = _after(arrays, positions[:first], replicas[:first])
         seconds = _seconds(lambda: router.decide(left))
         times.stage_2.append(seconds)
         times.stage_1.append(max(0.0, decided - seconds))
