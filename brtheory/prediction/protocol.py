@@ -7,7 +7,9 @@ proxy. Within one step the caller makes these calls, in this order, and no other
    (``observe_cancelled`` for every one whose client left);
 2. if ``refit_due``: ``refit`` with the requests decoding now and their ages;
 3. ``predict`` for every running request whose prediction has come due;
-4. ``observe_admitted``, then ``predict`` at age 0, for every request admitted in this step.
+4. where the router asks how long a request would stay, ``predict`` at age 0 for requests that
+   wait, any number of times;
+5. ``observe_admitted``, then ``predict`` at age 0, for every request admitted in this step.
 
 A predictor so learns an output length only from ``observe_finished``; of a running request it
 knows that its output is longer than its age, a right-censored observation. Whether one keeps to

@@ -26,6 +26,7 @@ from brtheory.routers.baselines import PoolFifo
 from brtheory.routers.fast import FastBalanceRoute
 from brtheory.routers.params import params_from_json
 from brtheory.routers.protocol import (
+    ForeseeingRouter,
     ImmediateRouter,
     PooledRouter,
     Router,
@@ -86,7 +87,10 @@ class RouterChoice:
             )
         params: object = params_from_json(spec.params, self.params, where="router.params")
         rng = np.random.default_rng(self.seed)
-        return spec, build_router(spec, params, rng, backend=self.backend)
+        router = build_router(spec, params, rng, backend=self.backend)
+        if isinstance(router, ForeseeingRouter):
+            raise InputError("router.params.score", "constant: exact has no fast tick", "exact")
+        return spec, router
 
     def warm_up(self) -> None:
         """Decide a tick nobody sees, so that code compiled on first use is compiled now."""

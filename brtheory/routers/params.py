@@ -92,12 +92,17 @@ class HorizonParams(ProjectionParams, BalanceRouteParams):
         alpha > 0.
     overflow_weight
         beta >= 0; None is G, the number of live replicas.
+    score
+        What an admitted request weighs over the horizon: its prompt at every step (``constant``,
+        the paper), or prompt + h until it is predicted to end (``exact``,
+        ``brtheory.routers.growing``).
     """
 
     horizon: Annotated[int, Field(ge=0, le=LONGEST_HORIZON)] | Literal["auto"] = 80
     discount: Annotated[float, Field(gt=0, le=1)] = 1.0
     reward_weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     overflow_weight: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    score: Literal["constant", "exact"] = "constant"
 
 
 @dataclass(frozen=True, kw_only=True, config=_CONFIG)

@@ -4,7 +4,7 @@ Immediate routers place a request the moment it arrives; it then waits in that r
 Pooled routers hold requests in a central pool and bind late, when a slot is free.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from brtheory.core.admission import Admission
@@ -53,6 +53,14 @@ class ProjectingRouter(Protocol):
     @property
     def projection(self) -> ProjectionRules:
         """How predictions become projected loads."""
+
+
+@runtime_checkable
+class ForeseeingRouter(Protocol):
+    """A pooled router whose score asks how long a waiting request would stay if admitted now."""
+
+    def foresee(self, steps_present: Callable[[Request], int]) -> None:
+        """Take whom to ask: steps >= 1 at which a request counts as present, this one included."""
 
 
 @runtime_checkable

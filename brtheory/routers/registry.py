@@ -25,6 +25,7 @@ from brtheory.routers.baselines import (
 )
 from brtheory.routers.bf_io import BalanceFuture
 from brtheory.routers.fast import FastBalanceRoute, FastEngine, FastPoolFifo, FastWindow
+from brtheory.routers.growing import horizon_router, speed_up_horizon
 from brtheory.routers.params import (
     BalanceFutureParams,
     BalanceRouteParams,
@@ -33,7 +34,7 @@ from brtheory.routers.params import (
     WindowParams,
 )
 from brtheory.routers.protocol import Router
-from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
+from brtheory.routers.reference import BalanceRoute
 from brtheory.routers.window import Window
 
 Family = Literal["immediate", "pooled"]
@@ -113,10 +114,10 @@ _BUILT_IN = (
         "brh",
         "pooled",
         "BR-H: the same tick on loads projected over a horizon",
-        lambda params, _rng: BalanceRouteHorizon(params),
+        lambda params, _rng: horizon_router(params),
         HorizonParams,
         needs_predictor=True,
-        speed_up=FastBalanceRoute,
+        speed_up=speed_up_horizon,
     ),
     RouterSpec(
         "bf-io",

@@ -20,7 +20,7 @@ from brtheory.core.requests import Request
 from brtheory.core.tick import TickState, check_state
 from brtheory.errors import InputError
 from brtheory.routers.params import params_from_json
-from brtheory.routers.protocol import ImmediateRouter, following
+from brtheory.routers.protocol import ForeseeingRouter, ImmediateRouter, following
 from brtheory.routers.registry import find_router
 
 Count = Annotated[int, Field(ge=0, le=2**31)]
@@ -52,6 +52,13 @@ class PooledRequestDocument(Contract):
     reserved_tokens: Annotated[
         Tokens, Field(description="KV tokens reserved at admission (prompt + length limit).")
     ] = 0
+    steps_present: Annotated[
+        Annotated[int, Field(ge=1, le=2**31)] | None,
+        Field(
+            description="Steps h = 0, 1, .. at which it counts if admitted now, for brh with "
+            "score=exact; null: throughout the horizon."
+        ),
+    ] = None
 
 
 class TickDocument(Contract):
@@ -119,6 +126,9 @@ def decide(document: TickDocument) -> Sequence[Admission]:
     if isinstance(router, ImmediateRouter):
         _check_immediate(pool, document.replicas)
         return _place_all(router, pool, document)
+    if isinstance(router, ForeseeingRouter):
+        steps = {r.id: r.steps_present for r in document.pool}
+        router.foresee(lambda request: steps[request.id] or len(document.replicas[0].loads))
     follower = following(router)
     if follower is not None:
         follower.look_ahead(len(document.replicas[0].loads) - 1)  # the rows say how far

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from brtheory.core.cluster import Cluster
 from brtheory.errors import BrtheoryError
 from brtheory.prediction.protocol import Predictor
-from brtheory.routers.protocol import ImmediateRouter, Router, following, projection_rules
+from brtheory.routers.protocol import (
+    ForeseeingRouter,
+    ImmediateRouter,
+    Router,
+    following,
+    projection_rules,
+)
 from brtheory.simulation.outlook import LiveOutlook, Outlook
 from brtheory.simulation.picture import RelayedOutlook
 from brtheory.simulation.projection import ProjectionTracker
@@ -82,10 +88,13 @@ def _projection(
         return None
     if predictor is None:
         raise BrtheoryError(f"a router with horizon {router.horizon} needs a predictor")
-    return ProjectionTracker(
+    tracker = ProjectionTracker(
         predictor,
         replicas=replicas,
         horizon=router.horizon,
         rules=projection_rules(router),
         router=following(router),
     )
+    if isinstance(router, ForeseeingRouter):
+        router.foresee(tracker.steps_present)
+    return tracker

@@ -102,6 +102,11 @@ class ProjectionTracker:
         self._move_to(step)
         return self._state.rows()
 
+    def steps_present(self, request: Request) -> int:
+        """Steps of the horizon at which a waiting request would count as present, admitted now."""
+        finish = self._predict(request, age=0, step=0)
+        return min(finish, self._horizon + 1)
+
     def window(self, step: int) -> tuple[IntArray, int]:
         """Buffer and first column of ``rows``, shape (G, C): as ``TickArrays`` takes them."""
         self._move_to(step)
