@@ -47,7 +47,7 @@ class Options:
     width
         Most states a beam keeps a step.
     milp_backend
-        ``highs``, or ``cbc`` where installed.
+        ``highs``, or ``cbc`` or ``scip`` where installed.
     canonical
         Case C by cpsat: of equally good choices the first in a fixed order, see
         ``solvers.cpsat.canonical``; it costs a second search.

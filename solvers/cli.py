@@ -1,6 +1,7 @@
 """Commands of the solvers package: ``brtheory solve``."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -28,6 +29,12 @@ class _Method(StrEnum):
     BEAM = "beam"
     MILP = "milp"
     CPSAT = "cpsat"
+
+
+class _Backend(StrEnum):
+    HIGHS = "highs"
+    CBC = "cbc"
+    SCIP = "scip"
 
 
 class _Case(StrEnum):
@@ -71,8 +78,9 @@ def solve(
         ),
     ] = _Objective.TIME,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds; the best so far is returned at the limit.")
-    ] = None,
+        float,
+        typer.Option(help="Seconds; the best so far is returned at the limit. inf: no limit."),
+    ] = 60.0,
     memory_limit: Annotated[
         int, typer.Option(help="Megabytes for dp, beam and cpsat; the best so far is kept.", min=1)
     ] = 4096,
@@ -100,6 +108,10 @@ def solve(
         ),
     ] = False,
     width: Annotated[int, typer.Option(help="States the beam keeps.", min=1)] = 1000,
+    backend: Annotated[
+        _Backend,
+        typer.Option(help="Solver of milp: highs, or cbc or scip (PySCIPOpt) where installed."),
+    ] = _Backend.HIGHS,
     workers: Annotated[int, typer.Option(help="Threads of milp and cpsat.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Seed of milp and cpsat.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -114,9 +126,15 @@ def solve(
     check_arguments(method.value, case.value, admissions=admissions, **rules)
     with stop_on_interrupt() as asked, _progress_line(f"{method.value}, case {case.value}") as show:
         limits: dict[str, Any] = {
-            "options": Options(symmetry=symmetry, seed=seed, workers=workers, width=width),
+            "options": Options(
+                symmetry=symmetry,
+                seed=seed,
+                workers=workers,
+                width=width,
+                milp_backend=backend.value,
+            ),
             "budget": Budget(
-                time_limit_s=time_limit,
+                time_limit_s=None if time_limit == math.inf else time_limit,
                 memory_limit_bytes=memory_limit * MEGABYTE,
                 should_stop=asked,
                 on_progress=show,

@@ -159,7 +159,8 @@ def weight(spans: Spans, request: int, k: int, steps: FloatArray) -> float:
     """Weight of a request at a segment's middle or last step, 0 where it is not active."""
     if request < 0 or not spans.first[request] <= k < spans.last[request]:
         return 0.0
-    return spans.at_zero[request] + steps[k]
+    at_step: float = spans.at_zero[request] + steps[k]
+    return at_step
 
 
 @kernel

@@ -1,7 +1,8 @@
-"""The solvers behind PuLP: HiGHS in this process, CBC as a program where installed."""
+"""The solvers behind PuLP: HiGHS, and where installed CBC (a program) and SCIP (PySCIPOpt)."""
 
 import math
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulp
+from pulp.apis import coin_api
 
 from brtheory.errors import BrtheoryError, InputError, MissingExtraError
 from solvers.background import run_stoppable
@@ -58,7 +60,7 @@ def run(
     Raises
     ------
     InputError
-        If the backend is unknown, or CBC is not installed.
+        If the backend is unknown, or CBC or SCIP is not installed.
     MissingExtraError
         If HiGHS is not installed.
     """
@@ -68,7 +70,17 @@ def run(
         )
     if options.milp_backend == "cbc":
         return _run_cbc(program, budget=budget, options=options)
-    raise InputError("milp_backend", "highs or cbc", repr(options.milp_backend))
+    if options.milp_backend == "scip":
+        return _run_scip(program, budget=budget, options=options)
+    raise InputError("milp_backend", "highs, cbc or scip", repr(options.milp_backend))
+
+
+def cbc_program() -> str | None:
+    """Path of CBC: the installed one, or the one that older releases of PuLP ship; else None."""
+    shipped = getattr(coin_api, "pulp_cbc_path", None)
+    if (installed := shutil.which("cbc")) is not None:
+        return installed
+    return shipped if shipped is not None and os.access(shipped, os.X_OK) else None
 
 
 def _run_highs(
@@ -81,6 +93,7 @@ def _run_highs(
 ) -> Solved:
     if pulp.HiGHS.hscb is None:
         raise MissingExtraError("method milp", "solvers")
+    most_nodes = _most_nodes(budget)
     watch = _Watch(lambda value, bound: budget.on_progress(to_progress(value, bound)))
     solver = pulp.HiGHS(
         msg=False,
@@ -89,7 +102,7 @@ def _run_highs(
         threads=options.workers,
         timeLimit=budget.remaining_s,
         random_seed=options.seed,
-        **_node_limit(budget),
+        **({} if most_nodes is None else {"mip_max_nodes": most_nodes}),
         callbackTuple=(watch, None),
         callbacksToActivate=[pulp.HiGHS.hscb.HighsCallbackType.kCallbackMipInterrupt],
     )
@@ -108,11 +121,11 @@ def _run_highs(
     return _solved_by_highs(program)
 
 
-def _node_limit(budget: Budget) -> dict[str, int]:
-    """HiGHS' option for the work limit; without work nothing but the root."""
+def _most_nodes(budget: Budget) -> int | None:
+    """The work limit in nodes; without work nothing but the root."""
     if budget.work_limit is None:
-        return {}
-    return {"mip_max_nodes": max(1, round(NODES_A_UNIT * budget.work_limit))}
+        return None
+    return max(1, round(NODES_A_UNIT * budget.work_limit))
 
 
 class _Watch:
@@ -163,16 +176,19 @@ def _solved_by_highs(program: pulp.LpProblem) -> Solved:
 
 def _run_cbc(program: pulp.LpProblem, *, budget: Budget, options: Options) -> Solved:
     """CBC reports no bound through PuLP: it proves or it does not."""
+    path = cbc_program()
+    if path is None:
+        raise InputError("milp_backend", "an installed CBC (pip install 'pulp[cbc]')", "none")
     solver = pulp.COIN_CMD(
         msg=False,
         gapRel=0.0,
         gapAbs=GAP_BELOW_ONE,
         threads=options.workers,
         timeLimit=budget.remaining_s,
+        maxNodes=_most_nodes(budget),
         options=[f"randomSeed {options.seed}"],
+        path=path,
     )
-    if not solver.available():
-        raise InputError("milp_backend", "an installed CBC (pip install 'pulp[cbc]')", "none")
     program.solve(solver)
     values = {v.name: v.value() for v in program.variables()}
     if program.status == pulp.LpStatusInfeasible:
@@ -184,6 +200,43 @@ def _run_cbc(program: pulp.LpProblem, *, budget: Budget, options: Options) -> So
     if program.sol_status == pulp.LpSolutionOptimal:
         return Solved(Stop.EXHAUSTED, None, values, objective, objective)
     return Solved(Stop.LIMIT, Limit.TIME, values, objective, float("-inf"))
+
+
+_SCIP_STOPS: Mapping[str, tuple[Stop, Limit | None]] = {
+    "optimal": (Stop.EXHAUSTED, None),
+    "gaplimit": (Stop.EXHAUSTED, None),  # below one, and objectives are integers
+    "infeasible": (Stop.INFEASIBLE, None),
+    "timelimit": (Stop.LIMIT, Limit.TIME),
+    "memlimit": (Stop.LIMIT, Limit.MEMORY),
+    "nodelimit": (Stop.LIMIT, Limit.WORK),
+    "userinterrupt": (Stop.INTERRUPTED, None),
+}
+
+
+def _run_scip(program: pulp.LpProblem, *, budget: Budget, options: Options) -> Solved:
+    """SCIP has one thread, so ``workers`` is not looked at."""
+    if not pulp.SCIP_PY().available():
+        raise InputError("milp_backend", "an installed SCIP (pip install pyscipopt)", "none")
+    solver = pulp.SCIP_PY(
+        msg=False,
+        timeLimit=budget.remaining_s,
+        gapAbs=GAP_BELOW_ONE,
+        maxNodes=_most_nodes(budget),
+        options=[f"randomization/randomseedshift={options.seed}"],
+    )
+    solver.buildSolverModel(program)
+    model = program.solverModel
+    run_stoppable(model.optimizeNogil, budget=budget, stop=model.interruptSolve)
+    status = model.getStatus()
+    if status not in _SCIP_STOPS:
+        raise BrtheoryError(f"SCIP ended with status {status}")
+    stop, limit = _SCIP_STOPS[status]
+    bound = model.getDualbound()
+    if model.getNSols() == 0:
+        return Solved(stop, limit, None, None, bound)
+    best = model.getBestSol()
+    values = {v.name: best[v.solverVar] for v in program.variables()}
+    return Solved(stop, limit, values, model.getSolObjVal(best), bound)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pulp
 import pytest
 
 from brtheory.core.requests import Request
@@ -20,12 +21,13 @@ from solvers.budget import Budget, Options, Progress
 from solvers.certify import CertificationError
 from solvers.facade import solve, solve_problem
 from solvers.incumbents import best_known
+from solvers.milp.engines import cbc_program
 from solvers.model import canonical
 from solvers.model_build import fewest_steps, schedule_model
 from solvers.problem import FixedAdmissions, FreeAdmissions, TickProblem
 from solvers.result import Limit, Stop
 from solvers.tick_model import tick_model
-from tests.exact.problems import fifo_steps, tiny_instance
+from tests.exact.problems import fifo_steps, tiny_instance, tiny_tick
 
 BACKENDS = ("milp", "cpsat")
 
@@ -162,23 +164,59 @@ def test_the_number_of_threads_may_change_within_a_process() -> None:
     assert all(r.optimal for r in results)
 
 
-def test_cbc_agrees_where_it_is_installed() -> None:
-    """A third, unrelated code; without it the refusal says how to get it."""
-    instance = tiny_instance(9, replicas=2, slots=3)
-    problem = FixedAdmissions(instance, "imbalance", fifo_steps(instance))
-    options = Options(milp_backend="cbc")
-    try:
-        result = solve_problem(problem, method="milp", options=options)
-    except InputError as error:
-        assert "pulp[cbc]" in str(error)  # noqa: PT017  # either outcome is checked
-    else:
-        assert result.incumbent == solve_problem(problem, method="dp").incumbent
+def installed(backend: str) -> bool:
+    """Whether CBC (a program) or SCIP (PySCIPOpt) is there."""
+    return cbc_program() is not None if backend == "cbc" else pulp.SCIP_PY().available()
+
+
+@pytest.mark.parametrize("backend", ["cbc", "scip"])
+@pytest.mark.parametrize("seed", range(6))
+def test_unrelated_codes_agree_on_all_cases(backend: str, seed: int) -> None:
+    """CBC and SCIP against brute force, where they are installed."""
+    if not installed(backend):
+        pytest.skip(f"{backend} is not installed: nothing was compared")
+    instance = tiny_instance(seed, requests=4, latest_ready=2, longest_output=3)
+    options = Options(milp_backend=backend, seed=seed)
+    for problem in (
+        FixedAdmissions(instance, "imbalance", fifo_steps(instance)),
+        FreeAdmissions(instance, "time"),
+        TickProblem(tiny_tick(seed, horizon=1, kv=seed % 2 == 1), "imbalance"),
+    ):
+        found = solve_problem(problem, method="milp", options=options)
+        assert found.optimal
+        assert found.incumbent == solve_problem(problem, method="brute").incumbent
+
+
+@pytest.mark.parametrize("backend", ["cbc", "scip"])
+def test_a_backend_that_is_missing_is_named_with_how_to_get_it(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine without it."""
+    monkeypatch.setattr("solvers.milp.engines.cbc_program", lambda: None)
+    monkeypatch.setattr(pulp.SCIP_PY, "available", lambda _self: False)
+    problem = FixedAdmissions(tiny_instance(9), "time", fifo_steps(tiny_instance(9)))
+    with pytest.raises(InputError, match="pip install"):
+        solve_problem(problem, method="milp", options=Options(milp_backend=backend))
+
+
+def test_scip_obeys_the_work_limit_and_reports_its_bound() -> None:
+    """One node of a hard problem: stopped by work, a judged bracket remains."""
+    if not installed("scip"):
+        pytest.skip("scip is not installed: nothing was compared")
+    found = solve_problem(
+        hard_problem(),
+        method="milp",
+        budget=Budget(work_limit=0.001),
+        options=Options(milp_backend="scip"),
+    )
+    assert (found.stop, found.limit) == (Stop.LIMIT, Limit.WORK)
+    assert 0 < found.bound < found.incumbent
 
 
 def test_an_unknown_backend_is_refused() -> None:
     """One line."""
     problem = FixedAdmissions(tiny_instance(1), "time", fifo_steps(tiny_instance(1)))
-    with pytest.raises(InputError, match="highs or cbc"):
+    with pytest.raises(InputError, match="highs, cbc or scip"):
         solve_problem(problem, method="milp", options=Options(milp_backend="gurobi"))
 
 

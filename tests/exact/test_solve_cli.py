@@ -1,5 +1,6 @@
 """``brtheory solve``: the contract of its JSON, its refusals in one line, and Ctrl-C."""
 
+import inspect
 import json
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from brtheory.routers.baselines import PoolFifo
 from brtheory.simulation.replay import replay
 from solvers.budget import Budget
 from solvers.certify import certify
+from solvers.cli import solve
 from solvers.documents import read_tick_problem
 from solvers.facade import solve_problem
 from solvers.problem import FixedAdmissions
@@ -196,23 +198,75 @@ ENOUGH_LOOKS = {
 }
 
 
+TELLS_WHEN_IT_LISTENS = """
+import signal
+from pathlib import Path
+from brtheory.cli.main import main
+
+listen = signal.signal
+
+def listen_and_tell(number, handler):
+    before = listen(number, handler)
+    Path({listens!r}).touch()
+    return before
+
+signal.signal = listen_and_tell
+main()
+"""
+
+
 def test_ctrl_c_prints_the_best_so_far(tmp_path: Path) -> None:
     """A real SIGINT to a real process, deep in HiGHS's own code."""
     path, fifo = tmp_path / "hard.json", tmp_path / "fifo.json"
     path.write_text(json.dumps(instance_to_json(hard_instance())))
     fifo.write_text(json.dumps(assignment_to_json(replay(hard_instance(), PoolFifo()))))
     arguments = ["solve", path, "--method", "milp", "--admissions", fifo, "--json"]
-    start = "from brtheory.cli.main import main; main()"
+    listens = tmp_path / "listens"
     process = subprocess.Popen(
-        [sys.executable, "-c", start, *map(str, arguments)],
+        [
+            sys.executable,
+            "-c",
+            TELLS_WHEN_IT_LISTENS.format(listens=str(listens)),
+            *map(str, arguments),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(5.0)
+    while not listens.exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    time.sleep(2.0)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     answer = json.loads(output)
     assert (answer["stop"], answer["status"]) == ("interrupted", "feasible")
-    assert answer["bound"] <= answer["incumbent"]
+    assert answer["bound"] is None or answer["bound"] <= answer["incumbent"]
+
+
+def test_the_time_limit_has_a_default_and_inf_is_none(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    """Sixty seconds where nothing is said; a negative infinity is no time."""
+    path = tmp_path / "instance.json"
+    path.write_text(json.dumps(instance_to_json(INSTANCE)))
+    assert inspect.signature(solve).parameters["time_limit"].default == 60.0
+    answer = run("solve", path, "--method", "dp", "--time-limit", "inf", "--json")
+    assert json.loads(answer.stdout)["status"] == "optimal"
+    assert run("solve", path, "--method", "dp", "--time-limit", "-inf", "--json").returncode == 2
+
+
+@pytest.mark.parametrize("backend", ["highs", "cbc", "scip"])
+def test_the_backend_of_milp_can_be_chosen(
+    run: Callable[..., Done], tmp_path: Path, backend: str
+) -> None:
+    """The same optimum; one that is not installed is refused with how to get it."""
+    path = tmp_path / "instance.json"
+    path.write_text(json.dumps(instance_to_json(INSTANCE)))
+    done = run("solve", path, "--method", "milp", "--backend", backend, "--json")
+    if done.returncode == 2:
+        assert "pip install" in done.stderr
+    else:
+        exact = json.loads(run("solve", path, "--method", "dp", "--json").stdout)
+        assert json.loads(done.stdout)["incumbent"] == exact["incumbent"]
