@@ -46,7 +46,7 @@ test: $(VENV)/.dev
 
 nightly: $(VENV)/.dev
 	@BRTHEORY_NIGHTLY=1 HYPOTHESIS_PROFILE=nightly BRTHEORY_TICK_STATES=100000 $(BIN)/python -m pytest -n 2 tests/properties/test_tick_backends.py
-	@$(BIN)/brtheory prove
+	@$(BIN)/brtheory prove --nightly
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
