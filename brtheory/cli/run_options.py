@@ -60,7 +60,8 @@ Perturb = Annotated[
         help="What goes wrong; repeatable: stale_steps (loads known so late), keeps_book=false "
         "(own admissions since are not counted), token_noise, token_bias (prompts misjudged), "
         "prediction_noise, prediction_bias, flip_rate (predictions), drift (0..1: so much of the "
-        "trace comes shortest output first).",
+        "trace comes shortest output first), knows_speeds=false (replicas that differ are taken to "
+        "be alike).",
     ),
 ]
 

@@ -24,7 +24,7 @@ from brtheory.routers.protocol import ImmediateRouter, PooledRouter, Router, lon
 from brtheory.simulation.array_pool import ArrayPool
 from brtheory.simulation.arrivals import ArrivalSource, Due
 from brtheory.simulation.meter import StepMeter, StepObserver
-from brtheory.simulation.observation import Observation, make_outlook
+from brtheory.simulation.observation import Observation, make_outlook, shown_paces
 from brtheory.simulation.record import RunRecord, empty_record
 from brtheory.simulation.transfer import TransferDelay, Transfers
 from brtheory.simulation.workload import ClusterShape, Lengths, StepTime
@@ -112,7 +112,9 @@ class Simulation:
         )
         self._running: dict[int, _Running] = {}
         self._finishes: list[tuple[int, int]] = []
-        self._array_router = router if paces is None and isinstance(router, ArrayRouter) else None
+        self._paces = shown_paces(self._cluster, observation)
+        plain = self._paces is None
+        self._array_router = router if plain and isinstance(router, ArrayRouter) else None
         self._holding = longest_hold_s(router) > 0
         self._pool, self._array_pool = PromptPool(), ArrayPool()
         self._transfer = transfer
@@ -226,7 +228,7 @@ class Simulation:
             pool=self._pool,
             now_s=self._record.totals.clock_s,
             free_tokens=None if free_tokens is None else free_tokens.tolist(),
-            paces=self._cluster.paces,
+            paces=self._paces,
         )
         admissions = router.tick(state)
         requests = self._pool.take(admission.id for admission in admissions)

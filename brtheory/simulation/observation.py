@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brtheory.core.cluster import Cluster
+from brtheory.core.unequal import Paces
 from brtheory.errors import BrtheoryError
 from brtheory.prediction.protocol import Predictor
 from brtheory.routers.protocol import (
@@ -34,11 +35,14 @@ class Observation:
         Whether it counts its own placements and admissions since.
     prompt_tokens
         Prompts as it sees them, shape (n,), >= 1; None for the true ones.
+    knows_speeds
+        Whether it knows in what replicas differ; else it takes a token to cost the same everywhere.
     """
 
     stale_steps: int = 0
     keeps_book: bool = True
     prompt_tokens: NDArray[np.int64] | None = None
+    knows_speeds: bool = True
 
 
 def make_outlook(
@@ -74,11 +78,17 @@ def make_outlook(
     return RelayedOutlook(
         replicas=cluster.replicas,
         projection=projection,
-        paces=cluster.paces,
+        paces=shown_paces(cluster, observation),
         delay=seen.stale_steps,
         immediate=isinstance(router, ImmediateRouter),
         keeps_book=seen.keeps_book,
     )
+
+
+def shown_paces(cluster: Cluster, observation: Observation | None) -> Paces | None:
+    """Paces as a router knows them: None where replicas are alike, or it takes them to be."""
+    blind = observation is not None and not observation.knows_speeds
+    return None if blind else cluster.paces
 
 
 def _projection(

@@ -56,6 +56,8 @@ class Perturbation:
         Share of predictions whose verdict 'ends within H steps' is turned round.
     drift
         Share of the requests that come ordered by output length, shortest first.
+    knows_speeds
+        Where replicas differ in speed: whether the router knows; else it takes them to be alike.
     """
 
     stale_steps: Annotated[int, Field(ge=0, le=LONGEST_DELAY)] = 0
@@ -66,6 +68,7 @@ class Perturbation:
     prediction_bias: Bias = 1.0
     flip_rate: Share = 0.0
     drift: Share = 0.0
+    knows_speeds: bool = True
 
 
 def observed(
@@ -75,9 +78,14 @@ def observed(
     prompts: NDArray[np.int64] | None = None
     if perturbation.token_noise > 0 or perturbation.token_bias != 1:
         prompts = _misjudged(perturbation, prompt_tokens, rng)
-    if prompts is None and perturbation.stale_steps == 0:
+    if prompts is None and perturbation.stale_steps == 0 and perturbation.knows_speeds:
         return None
-    return Observation(perturbation.stale_steps, perturbation.keeps_book, prompts)
+    return Observation(
+        stale_steps=perturbation.stale_steps,
+        keeps_book=perturbation.keeps_book,
+        prompt_tokens=prompts,
+        knows_speeds=perturbation.knows_speeds,
+    )
 
 
 def misled(

@@ -38,7 +38,7 @@ def scope_metrics(summary: Result, scope: Scope, *, config: RunConfig) -> dict[s
     metrics = _metrics_of(summary, scope)
     if metrics:
         metrics |= _derived(metrics, replicas=config.shape.replicas, step_time=config.step_time)
-    if metrics and config.shape.unequal is not None:
+    if metrics and config.shape.paces(config.step_time) is not None:
         # Where replicas differ, the idle fraction is one of times already, b_g of each included.
         metrics["barrier_time_fraction"] = metrics["barrier_idle_fraction"]
     return metrics
