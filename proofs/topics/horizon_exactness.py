@@ -12,7 +12,8 @@ from typing import Any
 import sympy as sp
 import z3
 
-from brtheory.core.fscore import f_score, one_step_weights
+from brtheory.core.fscore import f_score
+from brtheory.core.growing_score import growing_score, step_rewards, tokens_ahead
 from brtheory.core.imbalance import imbalance, margins
 from brtheory.offline.assignment import Placement
 from brtheory.offline.evaluate import evaluate
@@ -162,8 +163,25 @@ def _t24_goals() -> Iterator[Goal]:
     )
 
 
+def _t24_programs() -> Iterator[Program]:
+    for horizon, replicas in ((1, 2), (2, 2), (1, 3)):
+        rows = [named(f"L{h}_", replicas) for h in range(horizon + 1)]
+        tokens, weights = named("x", horizon + 1), weights_of(replicas, horizon, 0.9)
+
+        def run(rows: Any = rows, tokens: Any = tokens, weights: Any = weights) -> Obligations:
+            rewards = step_rewards(horizon=weights.horizon, discount=0.9, reward_weight=1.0)
+            window = [margins(row)[0] for row in rows]
+            gained: Any = 0
+            for d, row, x in zip(rewards, rows, tokens, strict=True):
+                gained += d * (imbalance(row) - imbalance(added(row, 0, x)))
+            exact = growing_score(tokens, window, rewards, weights.overflow)
+            yield "the discounted change", exact == gained
+
+        yield Program(run, [x >= 0 for x in tokens], f"H = {horizon}, G = {replicas}")
+
+
 def _t24_holds(sizes: tuple[int, ...], outputs: tuple[int, ...], replica: int) -> bool:
-    """Score of each step with what Q then weighs, against the judge with and without Q."""
+    """The product's score of what Q weighs at each step, against the judge with and without Q."""
     background = (OfflineRequest(90, 0, 3, 4), OfflineRequest(91, 0, 1, 2))
     admitted = [
         OfflineRequest(i, 0, s, o) for i, (s, o) in enumerate(zip(sizes, outputs, strict=True))
@@ -174,13 +192,20 @@ def _t24_holds(sizes: tuple[int, ...], outputs: tuple[int, ...], replica: int) -
         instance = Instance(2, 9, None, 1.0, 1.0, (*background, *extra))
         places = (*at, *[Placement(r.id, replica, 0) for r in extra])
         wastes.append(evaluate(instance, places).imbalance_total or 0)
-    exact = 0
-    for h in range(max(4, *outputs)):
+    horizon = max(4, *outputs) - 1
+    window = []
+    for h in range(horizon + 1):
         loads = [sum(r.prompt_tokens + h for r in background if r.id == 90 + g
                      and h < r.output_tokens) for g in (0, 1)]  # fmt: skip
-        x_h = sum(r.prompt_tokens + h for r in admitted if h < r.output_tokens)
-        exact += score(2, margins(loads)[replica], x_h)
-    return exact == wastes[0] - wastes[1]
+        window.append(margins(loads)[replica])
+    ahead = [
+        tokens_ahead(r.prompt_tokens, steps_present=r.output_tokens, horizon=horizon)
+        for r in admitted
+    ]
+    tokens = [sum(column) for column in zip(*ahead, strict=True)]
+    rewards = step_rewards(horizon=horizon, discount=1.0, reward_weight=1.0)
+    exact = growing_score(tokens, window, rewards, weights_of(2, horizon).overflow)
+    return exact == rewards[0] * (wastes[0] - wastes[1])
 
 
 def _t24_cases() -> Iterator[tuple[Any, ...]]:
@@ -199,9 +224,13 @@ T24 = Statement(
     latex=r"\sum_h d_h F_0(m_h, x_h) = -\sum_h d_h\, \Delta I(k+h)",
     hypotheses=("c_i is the true remaining length",),
     source=LIST,
-    about=(f_score, one_step_weights, *IMBALANCE, evaluate),
+    about=(growing_score, step_rewards, tokens_ahead, *IMBALANCE, evaluate),
     layers=(
         smt(STEPWISE, _t24_goals),
+        execution(
+            "the product's score, G = 2, H = 1, 2 and G = 3, H = 1, all real loads and x_h",
+            _t24_programs,
+        ),
         exhaustive("the judge, G = 2, one or two admitted requests", _t24_cases, _t24_holds),
     ),
 )
