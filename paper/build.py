@@ -59,7 +59,7 @@ def write_generated(values: Values, folder: Path) -> None:
     document = {
         "texts": values.texts,
         "tables": values.tables,
-        "captions": values.captions,
+        "findings": values.findings,
         "statements": values.statements,
     }
     folder.mkdir(parents=True, exist_ok=True)

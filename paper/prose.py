@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-KEY_CALL = re.compile(r'#?\b(num|table-of|figure-of|statement)\("([^"]+)"')
+KEY_CALL = re.compile(r'#?\b(num|table-of|figure-of|findings-of|statement)\("([^"]+)"')
 """Calls that take a key: a number, a generated table, a generated figure, a statement's verdict."""
 
 NAMES = re.compile(r"BR-0|cvc5|\bz3\b|H100|R_max")

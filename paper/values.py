@@ -26,8 +26,10 @@ class Values:
         Rows of cells; the first row is the head.
     figures
         SVG drawings.
-    captions
-        What each figure's generator says of it.
+    findings
+        Sentences that studies derive from their numbers.
+    statements
+        Verdict and title by statement.
     sources
         The result files they come from.
     """
@@ -35,7 +37,7 @@ class Values:
     texts: dict[str, str] = field(default_factory=dict)
     tables: dict[str, list[list[str]]] = field(default_factory=dict)
     figures: dict[str, str] = field(default_factory=dict)
-    captions: dict[str, str] = field(default_factory=dict)
+    findings: dict[str, list[str]] = field(default_factory=dict)
     statements: dict[str, Mapping[str, str]] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
 
@@ -45,6 +47,7 @@ class Values:
             "num": set(self.texts),
             "table-of": set(self.tables),
             "figure-of": set(self.figures),
+            "findings-of": set(self.findings),
             "statement": set(self.statements),
         }
 
