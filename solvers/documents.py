@@ -26,7 +26,7 @@ def read_tick_problem(path: Path, objective: ObjectiveName) -> TickProblem:
     InputError
         With ``file:line`` if the file fits neither contract.
     """
-    if _schema(path) != TICK_SCHEMA:
+    if schema_of(path) != TICK_SCHEMA:
         return first_tick(read_instance(path), objective)
     document = read_contract(path, TickDocument)
     try:
@@ -50,7 +50,7 @@ def read_admission_steps(path: Path) -> dict[int, int]:
         raise InputError(f"{path}: {error.where}", error.expected, error.got) from error
 
 
-def _schema(path: Path) -> object:
+def schema_of(path: Path) -> object:
     """The contract a file names; None if it names none, which its reader then reports."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))

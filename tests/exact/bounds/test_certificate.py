@@ -352,12 +352,20 @@ class TestCommand:
             broken.write_text(text[:i] + str((int(text[i]) + 1) % 10) + text[i + 1 :])
             assert self.run(instance, str(broken)).exit_code != 0
 
-    def test_imports_no_solver_and_no_numbers_library(self):
+    @pytest.mark.parametrize("checker", ["certificate", "work_certificate"])
+    def test_imports_no_solver_and_computes_without_a_numbers_library(self, checker):
+        """NumPy may come along with the instance's types; the checkers do not name it."""
         code = (
-            "import sys, solvers.certificate; "
-            "bad = {'numpy', 'scipy', 'highspy', 'ortools', 'pulp'} & set(sys.modules); "
+            f"import sys, solvers.{checker} as checker; "
+            "bad = {'scipy', 'highspy', 'ortools', 'pulp'} & set(sys.modules); "
+            "bad |= {'np', 'numpy'} & set(vars(checker)); "
             "sys.exit(', '.join(sorted(bad)) or 0)"
         )
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+    @pytest.mark.parametrize("checker", ["certificate", "work_certificate"])
+    def test_a_checker_is_short_enough_to_be_read(self, checker):
+        source = Path(sys.modules[check.__module__].__file__).with_name(f"{checker}.py")
+        assert len(source.read_text().splitlines()) < 200
