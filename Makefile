@@ -57,9 +57,15 @@ lint: $(VENV)/.dev
 newcomer: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m newcomer tests/test_documents.py
 
-results: $(VENV)/.base
+results: $(VENV)/.dev
 	@$(BIN)/brtheory study --out results/study --seeds 5
 	@$(BIN)/python docs/publish.py results/study/results.json
+	@for study in scenarios regimes energy tables; do $(BIN)/brtheory study $$study --out results/$$study || exit 1; done
+	@$(BIN)/brtheory study scaling --largest 1024 --out results/scaling
+	@$(BIN)/python docs/results_page.py results/scenarios results/regimes results/scaling results/energy results/tables
+	@$(BIN)/brtheory gap --out results/gap && cp results/gap/gap.json docs/results/gap.json
+	@$(BIN)/brtheory bench --json > results/bench.json && mv results/bench.json docs/results/bench.json
+	@$(BIN)/python -m benchmarks.window && $(BIN)/python -m benchmarks.window_report
 
 notebooks: $(VENV)/.dev
 	@$(BIN)/python -m notebooks.build
