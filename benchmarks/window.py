@@ -39,6 +39,8 @@ RATES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 USUAL = ClusterShape(8, 32)
 """The cluster of workloads that recommend none."""
 TRACE_REQUESTS = 20_000
+MORE_SEEDS: Mapping[str, int] = {"reasoning-r1": 5}
+"""Times the usual seeds, where the few longest outputs decide a run."""
 METRICS = (
     "imbalance_mean_tokens",
     "barrier_idle_fraction",
@@ -54,6 +56,7 @@ PLAIN = WindowParams(
     overflow_weight=0,
     spare_order="fit",
     hold_s=0.0,
+    age_floor_s=0.0,
 )
 """The router as first described, before anything was added."""
 PARTS: Mapping[str, Mapping[str, Any]] = {
@@ -63,9 +66,17 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "window=64": {"window": 64},
     "spare_order=fit": {"spare_order": "fit"},
     "hold_s=0": {"hold_s": 0.0},
+    "hold_s=2": {"hold_s": 2.0},
+    "hold_s=8": {"hold_s": 8.0},
     "age_limit=2": {"age_limit": 2.0},
     "age_limit=4": {"age_limit": 4.0},
 }
+OPEN_PARTS: Mapping[str, Mapping[str, Any]] = {
+    "hold_s=0": {"hold_s": 0.0},
+    "hold_s=8": {"hold_s": 8.0},
+    "age_floor_s=0": {"age_floor_s": 0.0},
+}
+"""Changes that show where slots run short now and then."""
 Cell = dict[str, Any]
 
 
@@ -150,7 +161,10 @@ def open_entrants() -> list[Entrant]:
     """Who is compared with least tokens when slots are not all taken."""
     return [
         Entrant("window", "window"),
-        Entrant("window:hold_s=0", "window", replace(WindowParams(), hold_s=0.0)),
+        *(
+            Entrant(f"window:{label}", "window", replace(WindowParams(), **change))
+            for label, change in OPEN_PARTS.items()
+        ),
         Entrant("least-tokens", "least-tokens"),
         Entrant("br0", "br0"),
         Entrant("window:plain", "window", PLAIN),
@@ -212,7 +226,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     others = workloads(options.traces, requests=options.requests)
     for section, ground, entrant, arrivals in plan(grounds, others):
         if (ground.name, arrivals, entrant.label) not in done:
-            cell = measure(ground, entrant, arrivals, seeds=options.seeds)
+            seeds = options.seeds * MORE_SEEDS.get(ground.name, 1)
+            cell = measure(ground, entrant, arrivals, seeds=seeds)
             document["cells"].append({"section": section, **cell})
             write_text_atomic(options.out, json.dumps(document, indent=1) + "\n")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.window import OPEN_PARTS
 from brtheory.analysis.statistics import Measured, ratio_of_means
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import WindowParams
@@ -115,10 +116,10 @@ def _goals(results: Results) -> str:
 
 def _share_of_limit(results: Results, own: Key) -> float | None:
     longest, median = results.values(*own, MOST), results.values(*own, P50)
-    limit = WindowParams().age_limit
+    limit, floor = WindowParams().age_limit, WindowParams().age_floor_s
     if longest is None or median is None or limit is None:
         return None
-    return max(a / (limit * b) for a, b in zip(longest, median, strict=True))
+    return max(a / max(limit * b, floor) for a, b in zip(longest, median, strict=True))
 
 
 def _routers(results: Results) -> str:
@@ -155,7 +156,8 @@ def _part_labels(results: Results) -> list[str]:
 
 def _open(results: Results) -> str:
     arrivals = dict.fromkeys(at for _, at, _ in results.cells if at != CLOSED)
-    labels = ("window", "window:hold_s=0", "window:plain", "br0")
+    labels = ("window", *(f"window:{label}" for label in OPEN_PARTS), "window:plain", "br0")
+    waiting = ("window", "window:hold_s=8", LEAST)
     rows = []
     for ground in SCENARIOS:
         for at in arrivals:
@@ -164,18 +166,13 @@ def _open(results: Results) -> str:
                 _shown(results.ratio((ground, at, label), I_MEAN, least, I_MEAN))
                 for label in labels
             ]
-            waits = [
-                _seconds(results.values(ground, at, label, P99))
-                for label in ("window", "window:hold_s=0", LEAST)
-            ]
+            waits = [_seconds(results.values(ground, at, label, P99)) for label in waiting]
             rows.append([ground, at.removeprefix("open:rho="), *ratios, *waits])
     titles = [
         "scenario",
         "rho",
         *(f"{label}: I / least tokens" for label in labels),
-        "window: P99 wait, s",
-        "hold_s=0: P99 wait, s",
-        "least tokens: P99 wait, s",
+        *(f"{label}: P99 wait, s" for label in waiting),
     ]
     return _table(titles, rows)
 

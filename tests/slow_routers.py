@@ -143,10 +143,10 @@ class SlowWindow:
         return self.params.wait_scale * (self._mean() / median) if median > 0 else 0.0
 
     def _limit(self) -> float:
-        median = self._median()
-        if self.params.age_limit is None or median <= 0:
+        if self.params.age_limit is None:
             return math.inf
-        return self.params.age_limit * median
+        limit = max(self.params.age_limit * self._median(), self.params.age_floor_s)
+        return limit if limit > 0 else math.inf
 
 
 @dataclass

@@ -156,6 +156,8 @@ class WindowParams:
         lighter replica has no slot to offer; 0 never holds.
     age_limit
         Median waits after which a request goes first; None is no limit.
+    age_floor_s
+        Seconds, >= 0: the age limit is never shorter, however short the median wait.
     memory
         Admitted requests from which the mean prompt and the median wait are measured.
     """
@@ -166,8 +168,9 @@ class WindowParams:
     size_weight: Annotated[float, Field(ge=0, le=1e6)] = 0.3
     overflow_weight: Annotated[int, Field(ge=0, le=LARGEST_OVERFLOW_WEIGHT)] = 2
     spare_order: Literal["longest", "fit"] = "longest"
-    hold_s: Annotated[float, Field(ge=0, le=1e9)] = 2.0
+    hold_s: Annotated[float, Field(ge=0, le=1e9)] = 4.0
     age_limit: Annotated[float, Field(gt=0, le=1e9)] | None = 16.0
+    age_floor_s: Annotated[float, Field(ge=0, le=1e9)] = 30.0
     memory: Annotated[int, Field(ge=1, le=LARGEST_MEMORY)] = 1024
 
 

@@ -12,8 +12,8 @@ wait of the requests admitted before this tick (the last ``memory`` of them), 0 
 known. While there are at least as many free slots as requests, all of them find a place and the
 longest prompt goes first. Three rules come before the key:
 
-* A request that has waited longer than ``age_limit`` median waits goes first, the oldest of them
-  before all.
+* A request that has waited longer than ``age_limit`` median waits, and than ``age_floor_s``, goes
+  first, the oldest of them before all.
 * Another one younger than ``hold_s`` is held back where it would raise M while a lighter replica
   has no free slot: one may be free soon.
 * Where KV capacity is limited only requests with room are offered.
@@ -159,11 +159,13 @@ class Window:
         return self.params.wait_scale * self.statistics.tokens_per_s if given is None else given
 
     def longest_wait_s(self) -> float:
-        """The hard age limit in seconds, infinite where there is none or no wait is known."""
-        median = self.statistics.median_wait_s
-        if self.params.age_limit is None or median <= 0:
+        """The hard age limit in seconds, infinite where there is none or it is not known yet."""
+        if self.params.age_limit is None:
             return math.inf
-        return self.params.age_limit * median
+        learned = self.params.age_limit * self.statistics.median_wait_s
+        # Where waits are as short as a step, a multiple of them would end every hold at once.
+        limit = max(learned, self.params.age_floor_s)
+        return limit if limit > 0 else math.inf
 
     def patience(self) -> Patience:
         """What has been learned so far."""

@@ -315,7 +315,9 @@ class WindowMachine(RouterMachine):
 
     def params(self, draw_options: dict[str, Any]) -> object:
         most = draw_options["max_subset"]
-        params = WindowParams(window=most + 1, memory=most, age_limit=2.0, hold_s=0.3)
+        params = WindowParams(
+            window=most + 1, memory=most, age_limit=2.0, age_floor_s=0.2, hold_s=0.3
+        )
         self.slow = SlowWindow(params)
         return params
 

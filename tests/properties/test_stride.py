@@ -33,7 +33,8 @@ ROUTERS = [
     ("brh", {"horizon": 5, "discount": 0.8, "overflow_weight": 2.0}),
     ("brh", {"horizon": 12}),
     ("window", {"window": 3, "memory": 5}),
-    ("window", {"age_limit": 0.5, "memory": 4}),
+    ("window", {"age_limit": 0.5, "age_floor_s": 0.0, "memory": 4}),
+    ("window", {"age_limit": 0.5, "age_floor_s": 0.4, "memory": 4}),
     ("window", {"wait_weight": 7.5, "age_limit": None, "hold_s": 0.0}),
     ("window", {"hold_s": 0.5, "size_weight": 3.0, "overflow_weight": 7, "memory": 4}),
 ]

@@ -156,7 +156,9 @@ def _window(setup: Setup, world: World, tick: Tick, waiting: int) -> int:
     weight = setup.wait_weight
     if weight < 0:
         weight = setup.wait_scale * learned_weight(memory)
-    longest = setup.age_limit * median if setup.age_limit > 0 and median > 0 else np.inf
+    longest = np.inf
+    if setup.age_limit > 0 and (median > 0 or setup.age_floor_s > 0):
+        longest = max(setup.age_limit * median, setup.age_floor_s)
     rule = WindowRule(
         setup.window,
         setup.size_weight,

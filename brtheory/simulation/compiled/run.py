@@ -108,6 +108,7 @@ def _setup(
         wait_weight=-1.0 if weight is None else float(weight),
         wait_scale=float(window.wait_scale),
         age_limit=-1.0 if limit is None else float(limit),
+        age_floor_s=float(window.age_floor_s),
         size_weight=float(window.size_weight),
         overflow_weight=window.overflow_weight,
         longest_first=window.spare_order == "longest",

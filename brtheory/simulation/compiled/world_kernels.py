@@ -55,6 +55,7 @@ class Setup(NamedTuple):
     wait_weight: float
     wait_scale: float
     age_limit: float
+    age_floor_s: float
     size_weight: float
     overflow_weight: int
     longest_first: bool

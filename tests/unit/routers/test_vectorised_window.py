@@ -1,5 +1,7 @@
 """The window router by hand, and what a wait does to its choice."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,13 +67,25 @@ def test_waiting_is_worth_tokens():
 
 
 def test_past_the_age_limit_a_request_goes_first_and_the_oldest_of_them_before_all():
-    router = Window(WindowParams(age_limit=2.0, wait_weight=0.0))
+    router = Window(WindowParams(age_limit=2.0, age_floor_s=0.0, wait_weight=0.0))
     for _ in range(3):
         router.statistics.add(10, 4.0)
     # The median wait is 4 s, so the limit is 8 s: waits of 9 and 8.5 are beyond it, 8 is not.
     waiting = pool(1, 2, 50, 50, ready_s=[11.0, 11.5, 12.0, 12.0])
     state = TickState([[0], [50]], [2, 0], waiting, now_s=20.0)
     assert [a.id for a in router.tick(state)] == [0, 1]
+
+
+def test_the_age_limit_is_never_shorter_than_its_floor():
+    router = Window(WindowParams(age_limit=2.0, age_floor_s=5.0))
+    assert router.longest_wait_s() == 5.0
+    router.statistics.add(10, 2.0)
+    assert router.longest_wait_s() == 5.0
+    for _ in range(2):
+        router.statistics.add(10, 4.0)
+    assert router.longest_wait_s() == 8.0
+    assert Window(WindowParams(age_limit=None, age_floor_s=5.0)).longest_wait_s() == math.inf
+    assert Window(WindowParams(age_floor_s=0.0)).longest_wait_s() == math.inf
 
 
 def test_the_weight_is_the_mean_prompt_over_the_median_wait_of_what_was_admitted_before():
@@ -137,7 +151,7 @@ def test_a_young_request_is_held_where_it_would_raise_the_peak_while_a_lighter_r
 
 
 def test_an_overdue_request_is_never_held():
-    router = Window(WindowParams(age_limit=1.0, hold_s=100.0))
+    router = Window(WindowParams(age_limit=1.0, age_floor_s=0.0, hold_s=100.0))
     router.statistics.add(10, 1.0)
     state = TickState([[10], [30], [40]], [0, 1, 0], pool(20), now_s=1.5)
     assert [a.id for a in router.tick(state)] == [0]
