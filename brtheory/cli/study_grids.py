@@ -12,9 +12,12 @@ from brtheory.cli.study_options import Jobs, Scheduler, invocation
 from brtheory.study.grid.contenders import Scale
 from brtheory.study.grid.plan import Plan
 from brtheory.study.grid.study import View, run_grid
+from brtheory.study.grids.ablation import ABLATION, ablation_plan
 from brtheory.study.grids.energy import ENERGY, energy_plan
+from brtheory.study.grids.heterogeneous import HETEROGENEOUS, heterogeneous_plan
 from brtheory.study.grids.paper import PAPER_TABLES, paper_plan
 from brtheory.study.grids.regimes import REGIMES, regime_plan
+from brtheory.study.grids.robustness import ROBUSTNESS, robustness_plan
 from brtheory.study.grids.scaling import SCALING, scaling_plan
 from brtheory.study.grids.scenarios import NAMES, ROUTERS, SCENARIO_VIEW, scenario_plan
 
@@ -38,6 +41,9 @@ Requests = Annotated[
         show_default=False,
     ),
 ]
+EmbeddedWorkload = Annotated[
+    str, typer.Option(help="Embedded workload (see `brtheory workloads list`).")
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -58,6 +64,9 @@ def add_grid_studies(app: typer.Typer) -> None:
         ("scaling", scaling),
         ("regimes", regimes),
         ("energy", energy),
+        ("ablation", ablation),
+        ("robustness", robustness),
+        ("heterogeneous", heterogeneous),
     ):
         app.command(name)(command)
 
@@ -121,9 +130,7 @@ def scenarios(
 
 
 def scaling(
-    workload: Annotated[
-        str, typer.Option(help="Embedded workload (see `brtheory workloads list`).")
-    ] = "azure-2023-conv",
+    workload: EmbeddedWorkload = "azure-2023-conv",
     slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
     largest: Annotated[
         int,
@@ -192,6 +199,72 @@ def energy(
     """
     scale = Scale(seeds=seeds, requests=requests)
     _study(energy_plan(scale), ENERGY, out, jobs, scheduler, as_json)
+
+
+def ablation(
+    seeds: Seeds = 5,
+    requests: Requests = None,
+    out: Out = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """What each part and each setting is worth: one thing at a time away from the defaults.
+
+    Settings of the tick (R_max, S_greedy, key order, candidates, stage 1) and of the horizon (H,
+    beta, gamma, refresh, growth), the gate, wrong predictions, a KV transfer after binding or while
+    waiting, and from router to router: counting tokens, the pool, the score, the horizon. Two
+    workloads; ratios are paired by seed, and the findings name what is surely better or worse.
+
+    `brtheory study ablation --out results/ablation`
+    """
+    scale = Scale(seeds=seeds, requests=requests)
+    _study(ablation_plan(scale), ABLATION, out, jobs, scheduler, as_json)
+
+
+def robustness(
+    workload: EmbeddedWorkload = "proprietary-surrogate",
+    seeds: Seeds = 3,
+    requests: Requests = None,
+    out: Out = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """How routers degrade: wrong predictions, stale loads, wrong token counts, drift, bursts.
+
+    Each kind of trouble grows from nothing to a lot under JSQ, least tokens, BR-0, BR-H (told the
+    truth, and with the survival predictor) and the window router. Curves show imbalance as a ratio
+    to JSQ in the same trouble; the findings say how much worse each router gets and from where on
+    it is no longer worth having.
+
+    `brtheory study robustness --workload azure-2023-conv --seeds 5`
+    """
+    scale = Scale(seeds=seeds, requests=requests)
+    plan = robustness_plan(scale, workload=workload)
+    _study(plan, ROBUSTNESS, out, jobs, scheduler, as_json)
+
+
+def heterogeneous(
+    workload: EmbeddedWorkload = "proprietary-surrogate",
+    seeds: Seeds = 3,
+    requests: Requests = None,
+    out: Out = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Replicas of unequal speed and slots: what it is worth to a router to know the speeds.
+
+    One replica slower and slower, one with slow memory, two classes of replicas, unequal slots.
+    Routers that weigh tokens run twice, told the speeds and blind to them; JSQ and pooled FIFO
+    count requests. Idle times are in time, and throughput decides.
+
+    `brtheory study heterogeneous --workload reasoning-r1`
+    """
+    scale = Scale(seeds=seeds, requests=requests)
+    plan = heterogeneous_plan(scale, workload=workload)
+    _study(plan, HETEROGENEOUS, out, jobs, scheduler, as_json)
 
 
 def _study(

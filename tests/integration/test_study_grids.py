@@ -16,6 +16,9 @@ SMALL = {
     "scaling": ("--requests", 120, "--largest", 8, "--slots", 4),
     "regimes": ("--requests", 30),
     "energy": ("--requests", 60),
+    "ablation": ("--requests", 30),
+    "robustness": ("--requests", 30),
+    "heterogeneous": ("--requests", 60),
 }
 WORDS = {
     "tables": "pure barrier model",
@@ -23,6 +26,9 @@ WORDS = {
     "scaling": "independent replicas would lose",
     "regimes": "A better router than JSQ wins back",
     "energy": "the least energy without knowledge of output lengths",
+    "ablation": "imbalance from part to part",
+    "robustness": "imbalance against the same router without it",
+    "heterogeneous": "Most tokens per second",
 }
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "grid-study.schema.json").read_text())
 

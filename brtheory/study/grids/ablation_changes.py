@@ -18,6 +18,8 @@ MOVED = ("jsq", BR0, ORACLE, "window")
 """Routers that are also run with a KV transfer."""
 TRANSFER_S, TRANSFER_S_PER_TOKEN = 0.02, 20e-6
 """20 us a token: a cache of 100 kB a token at 5 GB/s."""
+WORDS = ("key order", "candidates", "stage 1", "growth")
+"""Factors whose values are words."""
 LATE, OVERLAPPED = "transfer=late", "transfer=overlapped"
 
 
@@ -142,14 +144,14 @@ def _transfer() -> list[Change]:
 def _settings(
     key: str, symbol: str, values: Sequence[int | float | str], routers: Sequence[str]
 ) -> list[Change]:
+    between = ": " if symbol in WORDS else " = "
     return [
         Change(
             name=f"{key}={value}",
-            title=f"{symbol} = {value}" if symbol[0].isupper() or len(symbol) == 1 else
-            f"{symbol}: {value}",
+            title=f"{symbol}{between}{value}",
             factor=symbol,
             routers=routers,
             setting=True,
         )
         for value in values
-    ]  # fmt: skip
+    ]

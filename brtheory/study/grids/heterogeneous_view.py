@@ -1,0 +1,176 @@
+"""Tables and figures of `study heterogeneous`."""
+
+from brtheory.analysis.statistics import Measured
+from brtheory.study import wording
+from brtheory.study.choices import BASELINE
+from brtheory.study.figures.canvas import Drawing
+from brtheory.study.figures.curves import Curve, Sheet, curves_drawing, label_colour
+from brtheory.study.figures.heat import HeatMap, heat_drawing
+from brtheory.study.grid.document import Entry, GridDocument, GridEstimate, Line, Table, Value
+from brtheory.study.grid.plan import ROUTER
+from brtheory.study.grid.tables import (
+    NOTHING,
+    Measure,
+    compare_seeds,
+    cross_table,
+    gain_entry,
+    half_width,
+    percent_entry,
+)
+from brtheory.study.grids.heterogeneous_clusters import ALIKE, CLUSTER, clusters
+
+BLIND = ":blind"
+THROUGHPUT, IDLE_SHARE = "throughput_tokens_per_s", "barrier_time_fraction"
+IDLE = "barrier_idle_mean_s"
+METRICS = (THROUGHPUT, IDLE_SHARE, IDLE)
+
+
+def at(document: GridDocument, metric: str, cluster: str, router: str) -> GridEstimate | None:
+    """One number."""
+    return document.estimate(metric, {CLUSTER: cluster, ROUTER: router})
+
+
+def knowing(document: GridDocument) -> list[str]:
+    """Routers that run both knowing and blind."""
+    labels = [str(label) for label in document.values(ROUTER)]
+    return [label for label in labels if label + BLIND in labels]
+
+
+def worth(document: GridDocument, cluster: str, router: str) -> Measured | None:
+    """Throughput of a router that knows speeds over its own without, on the same requests."""
+    return compare_seeds(
+        at(document, THROUGHPUT, cluster, router), at(document, THROUGHPUT, cluster, router + BLIND)
+    )
+
+
+def heterogeneous_tables(document: GridDocument) -> list[Table]:
+    """Throughput against JSQ, what knowing is worth, idle time."""
+
+    def table(measure: Measure, title: str, caption: str) -> Table:
+        return cross_table(
+            document, measure, down=CLUSTER, across=ROUTER, title=title, caption=caption
+        )
+
+    return [
+        table(
+            Measure(metric=THROUGHPUT, better="high", show=gain_entry),
+            "Throughput against JSQ on the same cluster",
+            "Change in tokens per second.",
+        ),
+        _worth_table(document),
+        table(
+            Measure(metric=IDLE, better="low", show=_idle_entry),
+            "Idle at the barrier, milliseconds a step and replica",
+            "Mean over replicas; step time of an empty step included. None where speeds are equal.",
+        ),
+        table(
+            Measure(metric=IDLE_SHARE, better="low", show=percent_entry),
+            "Share of decode time a replica waits at the barrier",
+            "Less is not always faster: work moved to a slow replica fills time too.",
+        ),
+    ]
+
+
+def draw_heterogeneous(document: GridDocument) -> list[Drawing]:
+    """Throughput as one replica gets slower, and what knowing is worth on every cluster."""
+    return [_slow_curve(document), _worth_map(document)]
+
+
+def _idle_entry(estimate: GridEstimate) -> Entry:
+    scale = 1000 / len(clusters()[0].replicas)
+    return Entry(
+        text=f"{scale * estimate.mean:.1f}", detail=half_width(estimate, scale=scale, digits=1)
+    )
+
+
+def _worth_table(document: GridDocument) -> Table:
+    return Table(
+        title="What knowing speeds is worth: throughput against the same router blind",
+        corner="cluster",
+        columns=[document.title_of(ROUTER, router) for router in knowing(document)],
+        lines=[
+            Line(
+                title=cluster.title,
+                entries=[_worth_entry(document, cluster.name, r) for r in knowing(document)],
+            )
+            for cluster in clusters()
+        ],
+        caption="On the same requests. Where speeds are equal there is nothing to know.",
+    )
+
+
+def _worth_entry(document: GridDocument, cluster: str, router: str) -> Entry:
+    measured = worth(document, cluster, router)
+    if measured is None:
+        return NOTHING
+    ends = measured.interval
+    low, high = (None, None) if ends is None else (ends.low, ends.high)
+    return gain_entry(
+        GridEstimate(
+            mean=measured.value, low=None, high=None, values=[], ratio=measured.value,
+            ratio_low=low, ratio_high=high,
+        )
+    )  # fmt: skip
+
+
+def _slow_curve(document: GridDocument) -> Drawing:
+    labels = [BASELINE, *(r + end for r in knowing(document) for end in (BLIND, ""))]
+    return curves_drawing(
+        [_curve(document, label) for label in labels],
+        Sheet(
+            name="slow-replica",
+            title="One replica slower and slower",
+            caption="Throughput over JSQ's where all replicas are alike. Dashed: blind to speed. "
+            "Lines are 95 % intervals over seeds.",
+            x_label="speed of the slow replica; the seven others run at 1",
+            y_label="throughput / JSQ's, all alike",
+            log_x=False,
+            show=lambda value: f"{value:.2g}",
+        ),
+    )
+
+
+def _curve(document: GridDocument, label: str) -> Curve:
+    """Throughput over that of JSQ on equal replicas, by the speed of the slow one."""
+    alike = at(document, THROUGHPUT, ALIKE, BASELINE)
+    points = [
+        (cluster.slow_speed, measured)
+        for cluster in clusters()
+        if cluster.slow_speed is not None
+        and (measured := compare_seeds(at(document, THROUGHPUT, cluster.name, label), alike))
+    ]
+    ends = [measured.interval for _, measured in points]
+    return Curve(
+        title=document.title_of(ROUTER, label),
+        colour=label_colour(label),
+        xs=[speed for speed, _ in points],
+        means=[measured.value for _, measured in points],
+        lows=[None if end is None else end.low for end in ends],
+        highs=[None if end is None else end.high for end in ends],
+        dashed=label.endswith(BLIND),
+    )
+
+
+def _worth_map(document: GridDocument) -> Drawing:
+    routers = knowing(document)
+    shown = [cluster for cluster in clusters() if cluster.speeds_differ]
+    grid = [[worth(document, cluster.name, router) for router in routers] for cluster in shown]
+    gains = [[None if m is None else 100 * (m.value - 1) for m in line] for line in grid]
+    return heat_drawing(
+        HeatMap(
+            name="worth",
+            title="What knowing speeds is worth",
+            caption="Change in throughput, %, against the same router blind to speed.",
+            down="",
+            across="",
+            lines=[cluster.title for cluster in shown],
+            columns=[_short(document, router) for router in routers],
+            values=gains,
+            texts=[[wording.NONE if g is None else f"{g:+.1f}" for g in line] for line in gains],
+            colour=label_colour("window"),
+        )
+    )
+
+
+def _short(document: GridDocument, router: Value) -> str:
+    return document.title_of(ROUTER, router).partition(",")[0].replace(" (", "\n(")
