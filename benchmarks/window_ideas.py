@@ -1,16 +1,17 @@
-"""Ideas for the window router that did not pay: ``python -m benchmarks.window_ideas``.
+"""Ideas for the window router, each measured beside it: ``python -m benchmarks.window_ideas``.
 
 Each is a variant of the reference router on short runs of the scenarios, seeds paired with the
 router as it is: a target between mean and peak; swapping what one tick admitted while that brings
-the replicas nearer to their mean; loads projected over 1, 3 and 5 times the steps between
-completions on a replica, by the oracle and by the survival law. Writes
-docs/results/window_ideas.json.
+the replicas nearer to their mean, at G = 8 and 64; loads projected over 1, 3 and 5 times the steps
+between completions on a replica, by the oracle and by the survival law; with a KV capacity that
+binds before the slots do, places counted by the resource that binds. Writes
+docs/results/window_ideas.json after every cell.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -31,13 +32,17 @@ from brtheory.simulation.metrics import loaded_window
 from brtheory.simulation.plan import ArrivalPlan
 from brtheory.simulation.run import build_predictor
 from brtheory.simulation.spec import parse_arrivals
-from brtheory.simulation.workload import Lengths
+from brtheory.simulation.workload import ClusterShape, Lengths
 from brtheory.study.provenance import package_root, revision, versions
+from brtheory.traces.schema import Trace
 
 OUT = Path("docs/results/window_ideas.json")
-REQUESTS, SEEDS = 3000, 3
+REQUESTS, SEEDS = 5000, 3
 PARAMS = WindowParams(window=64)
 GAPS = (1.0, 3.0, 5.0)
+AS_IT_IS, MANY, TIGHT = "as it is", " (G = 64)", " (KV binds)"
+MANY_REPLICAS, FILLINGS = 64, 6
+TIGHTNESS = 0.6
 
 
 class Towards(Window):
@@ -102,6 +107,44 @@ class Swapping(Window):
         return admissions
 
 
+class Places(Window):
+    """Counts a replica's places by what binds: slots, or average requests its free KV holds.
+
+    Parameters
+    ----------
+    most_first
+        Whether the replica with most places comes first, the lighter of equals; else the lightest
+        one that has a place.
+    """
+
+    def __init__(self, *, most_first: bool) -> None:
+        super().__init__(PARAMS)
+        self._most_first = most_first
+
+    def _decide(
+        self, ledger: TickLedger, pool: list[Request], now_s: float
+    ) -> Iterator[tuple[Request, int]]:
+        patience = self.patience()
+        while pool:
+            oldest = pool[: self.params.window]
+            places = [_places(ledger, g, oldest) for g in range(ledger.replicas)]
+            if not any(places):
+                return
+            replica = min(
+                (g for g, count in enumerate(places) if count),
+                key=lambda g: (-places[g] if self._most_first else 0, ledger.rows[g][0]),
+            )
+            fitting = [request for request in oldest if ledger.fits([request], replica)]
+            spare = len(pool) <= sum(places)
+            request = self._choose(fitting, ledger, replica, now_s, patience, spare=spare)
+            if request is None:
+                ledger.close(replica)
+            else:
+                ledger.admit([request], replica)
+                pool.remove(request)
+                yield request, replica
+
+
 class Projecting(Window):
     """Looks at loads averaged over a horizon instead of the present ones."""
 
@@ -122,11 +165,20 @@ class Projecting(Window):
 
 @dataclass(frozen=True)
 class Idea:
-    """A variant: how it is made for a horizon of one gap, and its predictor."""
+    """A variant: how it is made for a horizon of one gap, its predictor, where it is measured."""
 
     label: str
     make: Callable[[float], Window]
     predictor: str = "oracle"
+    setting: str = ""
+
+
+def ground_of(idea: Idea, usual: Ground) -> Ground:
+    """As it is, or with many replicas and enough requests to fill them several times."""
+    if idea.setting != MANY:
+        return usual
+    shape = replace(usual.shape, replicas=MANY_REPLICAS)
+    return replace(usual, shape=shape, requests=FILLINGS * shape.replicas * shape.slots)
 
 
 def ideas() -> list[Idea]:
@@ -137,11 +189,16 @@ def ideas() -> list[Idea]:
         for gaps in GAPS
     ]
     return [
-        Idea("as it is", lambda _gap: Window(PARAMS)),
+        Idea(AS_IT_IS, lambda _gap: Window(PARAMS)),
         Idea("target 1/4 towards the peak", lambda _gap: Towards(0.25)),
         Idea("target 1/2 towards the peak", lambda _gap: Towards(0.5)),
         Idea("swaps within a tick", lambda _gap: Swapping()),
         *projected,
+        Idea(AS_IT_IS, lambda _gap: Window(PARAMS), setting=MANY),
+        Idea("swaps within a tick", lambda _gap: Swapping(), setting=MANY),
+        Idea(AS_IT_IS, lambda _gap: Window(PARAMS), setting=TIGHT),
+        Idea("places by what binds", lambda _gap: Places(most_first=False), setting=TIGHT),
+        Idea("most places first", lambda _gap: Places(most_first=True), setting=TIGHT),
     ]
 
 
@@ -150,6 +207,7 @@ def measure(ground: Ground, idea: Idea, *, seeds: int) -> dict[str, Any]:
     imbalance, wait = [], []
     for seed in range(seeds):
         trace = ground.take(seed)
+        shape = _with_tight_kv(ground.shape, trace) if idea.setting == TIGHT else ground.shape
         router = idea.make(float(trace.output_tokens.mean()) / ground.shape.slots)
         population = round(
             parse_arrivals(CLOSED).value * ground.shape.replicas * ground.shape.slots
@@ -157,7 +215,7 @@ def measure(ground: Ground, idea: Idea, *, seeds: int) -> dict[str, Any]:
         record = Simulation(
             Lengths(trace.prompt_tokens, trace.output_tokens),
             router,
-            shape=ground.shape,
+            shape=shape,
             arrivals=ArrivalPlan("closed", np.zeros(len(trace)), population=population).source(),
             step_time=ground.step_time,
             predictor=build_predictor(
@@ -167,10 +225,10 @@ def measure(ground: Ground, idea: Idea, *, seeds: int) -> dict[str, Any]:
         metrics = loaded_window(record) or {}
         imbalance.append(_rounded(metrics.get("imbalance_mean_tokens")))
         wait.append(_rounded(metrics.get("wait_p99_s")))
-    print(ground.name, idea.label, imbalance, file=sys.stderr, flush=True)
+    print(ground.name, idea.label + idea.setting, imbalance, file=sys.stderr, flush=True)
     return {
         "ground": ground.name,
-        "label": idea.label,
+        "label": idea.label + idea.setting,
         "imbalance_mean_tokens": imbalance,
         "wait_p99_s": wait,
     }
@@ -183,11 +241,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
-    cells = [
-        measure(ground, idea, seeds=options.seeds)
-        for ground in scenarios(requests=options.requests)
-        for idea in ideas()
-    ]
     made_by = {
         "command": "python -m benchmarks.window_ideas",
         "revision": revision(package_root()).model_dump(),
@@ -195,12 +248,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "requests": options.requests,
         "seeds": options.seeds,
     }
-    text = json.dumps({"provenance": made_by, "cells": cells}, indent=1)
-    write_text_atomic(options.out, text + "\n")
+    cells: list[dict[str, Any]] = []
+    for idea in ideas():
+        for usual in scenarios(requests=options.requests):
+            cells.append(measure(ground_of(idea, usual), idea, seeds=options.seeds))
+            text = json.dumps({"provenance": made_by, "cells": cells}, indent=1)
+            write_text_atomic(options.out, text + "\n")
 
 
 def _projecting(gaps: float) -> Callable[[float], Window]:
     return lambda gap: Projecting(max(1, round(gaps * gap)))
+
+
+def _places(ledger: TickLedger, replica: int, oldest: Sequence[Request]) -> int:
+    """Free slots, or how many requests of average reservation have KV room if that is fewer."""
+    average = sum(request.reserved_tokens for request in oldest) // len(oldest)
+    typical = Request(-1, 1, reserved_tokens=average)
+    count = 0
+    while count < ledger.cap[replica] and ledger.fits([typical] * (count + 1), replica):
+        count += 1
+    return count
+
+
+def _with_tight_kv(shape: ClusterShape, trace: Trace) -> ClusterShape:
+    """KV for ``TIGHTNESS`` of the slots at the mean reservation, and for the largest request."""
+    reserved = trace.prompt_tokens + trace.output_tokens
+    enough = round(TIGHTNESS * shape.slots * float(reserved.mean()))
+    return replace(shape, kv_capacity=max(enough, int(reserved.max())))
 
 
 def _gains(one: float, other: float, change: int) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.window import OPEN_PARTS
+from benchmarks.window_ideas import AS_IT_IS, MANY, TIGHT
 from brtheory.analysis.statistics import Measured, ratio_of_means
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import WindowParams
@@ -195,11 +196,13 @@ def _workloads(results: Results) -> str:
 def _ideas(results: Results) -> str:
     rows = []
     for label in results.labels():
-        if label == "as it is":
+        setting = next(s for s in (MANY, TIGHT, "") if label.endswith(s))
+        base = AS_IT_IS + setting
+        if label == base:
             continue
         row = [label]
         for g in SCENARIOS:
-            changed, own = (g, CLOSED, label), (g, CLOSED, "as it is")
+            changed, own = (g, CLOSED, label), (g, CLOSED, base)
             imbalance = _shown(results.ratio(changed, I_MEAN, own, I_MEAN))
             wait = _plain(_value(results.ratio(changed, P99, own, P99)))
             row.append(f"{imbalance}; {wait}")
