@@ -94,10 +94,10 @@ def _variants(
     """Title, router and what it does not know, by label."""
     variants: dict[str, tuple[str, Choice, Perturbation | None]] = {}
     for label, choice in choices.items():
+        variants[label] = (choice.title, choice, None)
         if label in WEIGHING:
             blind = Perturbation(knows_speeds=False)
             variants[label + BLIND] = (f"{choice.title}, blind", choice, blind)
-        variants[label] = (choice.title, choice, None)
     return variants
 
 

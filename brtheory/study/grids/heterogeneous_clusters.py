@@ -1,7 +1,6 @@
 """Clusters of `study heterogeneous`: one slow replica, slower and slower, and clusters of classes.
 
-All have about as many slots; speed divides the whole step time of a replica, memory alone the part
-that grows with tokens.
+Speed divides the whole step time of a replica, memory alone the part that grows with tokens.
 """
 
 from collections.abc import Sequence
@@ -19,9 +18,16 @@ MEMORY_FACTORS = (1.5, 2.0)
 
 @dataclass(frozen=True)
 class Different:
-    """One cluster: value of the axis, title, replicas, and what the whole of it is good for.
+    """One cluster.
 
-    ``slow_speed`` is that of the one slow replica, None where the cluster is none of this series.
+    Parameters
+    ----------
+    name, title
+        Value of the axis ``cluster``, and how it is called.
+    replicas
+        All of them.
+    slow_speed
+        Speed of the one slow replica; None where the cluster is none of that series.
     """
 
     name: str

@@ -1,7 +1,9 @@
 """What `study heterogeneous` says in words: what knowledge of speeds is worth, and to whom."""
 
+from dataclasses import dataclass
+from itertools import permutations
+
 from brtheory.study import wording
-from brtheory.study.choices import BASELINE
 from brtheory.study.grid.document import GridDocument
 from brtheory.study.grid.plan import ROUTER
 from brtheory.study.grid.tables import change
@@ -15,6 +17,9 @@ from brtheory.study.grids.heterogeneous_view import (
     worth,
 )
 from brtheory.study.results import Finding
+
+WORTH_TELLING = 1.01
+"""A difference in throughput that is told."""
 
 
 def find_heterogeneous(document: GridDocument) -> list[Finding]:
@@ -94,23 +99,36 @@ def _misled(document: GridDocument) -> Finding | None:
 
 
 def _idle_is_not_time(document: GridDocument) -> Finding | None:
-    """Two routers of one cluster of which the one that waits less is slower."""
-    for cluster in _different():
-        found = [
-            (idle.mean, speed.mean, document.title_of(ROUTER, label))
-            for label in document.values(ROUTER)
-            if label != BASELINE
-            and (idle := at(document, IDLE_SHARE, cluster.name, str(label))) is not None
-            and (speed := at(document, THROUGHPUT, cluster.name, str(label))) is not None
-        ]
-        for share, tokens, title in found:
-            for more, faster, other in found:
-                if share < more and tokens < faster:
-                    text = (
-                        f"Idle time is not lost time where replicas differ: on {cluster.title} "
-                        f"replicas wait {wording.percent(share)} of the time under {title} and "
-                        f"{wording.percent(more)} under {other}, which still decodes "
-                        f"{change(faster / tokens)} % in tokens per second."
-                    )
-                    return Finding(kind="idle", text=text)
-    return None
+    """The two routers of one cluster of which the one that waits less is slower by most."""
+    pairs = [
+        (other.tokens / one.tokens, cluster.title, one, other)
+        for cluster in _different()
+        for one, other in permutations(_waits(document, cluster), 2)
+        if one.idle < other.idle and other.tokens >= one.tokens * WORTH_TELLING
+    ]
+    if not pairs:
+        return None
+    gain, title, one, other = max(pairs, key=lambda pair: pair[0])
+    text = (
+        f"Idle time is not lost time where replicas differ: on {title} replicas wait "
+        f"{wording.percent(one.idle)} of the time under {one.title} and "
+        f"{wording.percent(other.idle)} under {other.title}, which still decodes "
+        f"{change(gain)} % in tokens per second."
+    )
+    return Finding(kind="idle", text=text)
+
+
+@dataclass(frozen=True)
+class _Wait:
+    title: str
+    idle: float
+    tokens: float
+
+
+def _waits(document: GridDocument, cluster: Different) -> list[_Wait]:
+    return [
+        _Wait(document.title_of(ROUTER, label), idle.mean, speed.mean)
+        for label in document.values(ROUTER)
+        if (idle := at(document, IDLE_SHARE, cluster.name, str(label))) is not None
+        and (speed := at(document, THROUGHPUT, cluster.name, str(label))) is not None
+    ]

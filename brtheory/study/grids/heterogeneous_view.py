@@ -11,11 +11,12 @@ from brtheory.study.grid.plan import ROUTER
 from brtheory.study.grid.tables import (
     NOTHING,
     Measure,
+    best_mean,
     compare_seeds,
-    cross_table,
     gain_entry,
     half_width,
     percent_entry,
+    shown,
 )
 from brtheory.study.grids.heterogeneous_clusters import ALIKE, CLUSTER, clusters
 
@@ -45,28 +46,26 @@ def worth(document: GridDocument, cluster: str, router: str) -> Measured | None:
 
 def heterogeneous_tables(document: GridDocument) -> list[Table]:
     """Throughput against JSQ, what knowing is worth, idle time."""
-
-    def table(measure: Measure, title: str, caption: str) -> Table:
-        return cross_table(
-            document, measure, down=CLUSTER, across=ROUTER, title=title, caption=caption
-        )
-
     return [
-        table(
+        _table(
+            document,
             Measure(metric=THROUGHPUT, better="high", show=gain_entry),
-            "Throughput against JSQ on the same cluster",
-            "Change in tokens per second.",
+            title="Throughput against JSQ on the same cluster",
+            caption="Change in tokens per second; the best of a line in bold.",
         ),
         _worth_table(document),
-        table(
+        _table(
+            document,
             Measure(metric=IDLE, better="low", show=_idle_entry),
-            "Idle at the barrier, milliseconds a step and replica",
-            "Mean over replicas; step time of an empty step included. None where speeds are equal.",
+            title="Idle at the barrier, milliseconds a step and replica",
+            caption="Mean over replicas; step time of an empty step included. Only where speeds "
+            "differ; the least of a line in bold.",
         ),
-        table(
+        _table(
+            document,
             Measure(metric=IDLE_SHARE, better="low", show=percent_entry),
-            "Share of decode time a replica waits at the barrier",
-            "Less is not always faster: work moved to a slow replica fills time too.",
+            title="Share of decode time a replica waits at the barrier",
+            caption="Less is not always faster: work moved to a slow replica fills time too.",
         ),
     ]
 
@@ -80,6 +79,26 @@ def _idle_entry(estimate: GridEstimate) -> Entry:
     scale = 1000 / len(clusters()[0].replicas)
     return Entry(
         text=f"{scale * estimate.mean:.1f}", detail=half_width(estimate, scale=scale, digits=1)
+    )
+
+
+def _table(document: GridDocument, measure: Measure, *, title: str, caption: str) -> Table:
+    """Clusters down, routers across; JSQ only where it is not what the others are compared with."""
+    compared = measure.metric == THROUGHPUT
+    routers = [r for r in document.values(ROUTER) if r != BASELINE or not compared]
+    lines = []
+    for cluster in clusters():
+        found = [at(document, measure.metric, cluster.name, str(router)) for router in routers]
+        best = best_mean(found, measure.better)
+        if any(estimate is not None for estimate in found):
+            entries = [shown(estimate, measure.show, best=best) for estimate in found]
+            lines.append(Line(title=cluster.title, entries=entries))
+    return Table(
+        title=title,
+        corner="cluster",
+        columns=[document.title_of(ROUTER, router) for router in routers],
+        lines=lines,
+        caption=caption,
     )
 
 
@@ -173,4 +192,4 @@ def _worth_map(document: GridDocument) -> Drawing:
 
 
 def _short(document: GridDocument, router: Value) -> str:
-    return document.title_of(ROUTER, router).partition(",")[0].replace(" (", "\n(")
+    return document.title_of(ROUTER, router).replace(" ", "\n")

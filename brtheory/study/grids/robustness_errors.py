@@ -81,7 +81,7 @@ KINDS = (
         title="bias of predicted lengths",
         x_label="factor on predicted remaining steps",
         neutral=1.0,
-        sizes=(0.25, 0.5, 1, 2, 4),
+        sizes=(0.25, 1, 4),
         of_predictions=True,
         perturbation=lambda size: Perturbation(prediction_bias=size),
         log_x=True,
