@@ -59,12 +59,14 @@ class WrongPredictor:
         """The answer, wrong."""
         answer = self._predictor.predict(request, age=age, horizon=horizon)
         error = self._error
+        if answer.mean_remaining is None and error.flip_rate == 0:
+            return answer  # Nothing to be wrong about: most answers of an oracle, and draws cost.
         rng = np.random.default_rng([error.seed, request.id, age])
         normal, flip, drawn = rng.standard_normal(), rng.random(), rng.integers(1, horizon + 1)
         p, mean = answer.p_finish, answer.mean_remaining
         if mean is not None:
             factor = error.bias * np.exp(error.noise * normal - error.noise**2 / 2)
-            mean = float(np.clip(mean * factor, 1.0, horizon))
+            mean = min(max(float(mean * factor), 1.0), float(horizon))
         if flip < error.flip_rate:
             p, mean = 1 - p, float(drawn) if mean is None else mean
         return Prediction(p, mean if p > 0 else None)
