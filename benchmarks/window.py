@@ -66,14 +66,13 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "window=64": {"window": 64},
     "spare_order=fit": {"spare_order": "fit"},
     "hold_s=0": {"hold_s": 0.0},
-    "hold_s=2": {"hold_s": 2.0},
-    "hold_s=8": {"hold_s": 8.0},
+    "hold_s=4": {"hold_s": 4.0},
     "age_limit=2": {"age_limit": 2.0},
     "age_limit=4": {"age_limit": 4.0},
 }
 OPEN_PARTS: Mapping[str, Mapping[str, Any]] = {
     "hold_s=0": {"hold_s": 0.0},
-    "hold_s=8": {"hold_s": 8.0},
+    "hold_s=4": {"hold_s": 4.0},
     "age_floor_s=0": {"age_floor_s": 0.0},
 }
 """Changes that show where slots run short now and then."""
@@ -104,6 +103,9 @@ class Ground:
         if self.trace is not None:
             return self.trace
         return generate_workload(self.name, requests=self.requests, seed=seed)
+
+
+LONGER_HOLD = Entrant("window:hold_s=4", "window", replace(WindowParams(), hold_s=4.0))
 
 
 def scenarios(*, requests: int | None) -> list[Ground]:
@@ -204,7 +206,8 @@ def plan(
     for ground, entrant in product(grounds, parts()):
         yield "closed", ground, entrant, CLOSED
     for ground in others:
-        yield from (("workloads", ground, entrant, CLOSED) for entrant in usual_entrants(ground))
+        entrants = [*usual_entrants(ground), LONGER_HOLD]
+        yield from (("workloads", ground, entrant, CLOSED) for entrant in entrants)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

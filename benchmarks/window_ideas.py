@@ -37,11 +37,11 @@ from brtheory.study.provenance import package_root, revision, versions
 from brtheory.traces.schema import Trace
 
 OUT = Path("docs/results/window_ideas.json")
-REQUESTS, SEEDS = 5000, 3
+REQUESTS, SEEDS = 3000, 3
 PARAMS = WindowParams(window=64)
 GAPS = (1.0, 3.0, 5.0)
 AS_IT_IS, MANY, TIGHT = "as it is", " (G = 64)", " (KV binds)"
-MANY_REPLICAS, FILLINGS = 64, 6
+MANY_REPLICAS, FILLINGS = 64, 4
 TIGHTNESS = 0.6
 
 

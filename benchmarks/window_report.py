@@ -158,7 +158,7 @@ def _part_labels(results: Results) -> list[str]:
 def _open(results: Results) -> str:
     arrivals = dict.fromkeys(at for _, at, _ in results.cells if at != CLOSED)
     labels = ("window", *(f"window:{label}" for label in OPEN_PARTS), "window:plain", "br0")
-    waiting = ("window", "window:hold_s=8", LEAST)
+    waiting = ("window", "window:hold_s=0", LEAST)
     rows = []
     for ground in SCENARIOS:
         for at in arrivals:
@@ -180,7 +180,7 @@ def _open(results: Results) -> str:
 
 def _workloads(results: Results) -> str:
     grounds = dict.fromkeys(g for g, _, _ in results.cells if g not in SCENARIOS)
-    labels = ("window", "window:plain", "br0", "brh:H=near", "jsq", LEAST)
+    labels = ("window", "window:hold_s=4", "window:plain", "br0", "brh:H=near", "jsq", LEAST)
     rows = []
     for g in grounds:
         ratios = [

@@ -168,7 +168,7 @@ class WindowParams:
     size_weight: Annotated[float, Field(ge=0, le=1e6)] = 0.3
     overflow_weight: Annotated[int, Field(ge=0, le=LARGEST_OVERFLOW_WEIGHT)] = 2
     spare_order: Literal["longest", "fit"] = "longest"
-    hold_s: Annotated[float, Field(ge=0, le=1e9)] = 4.0
+    hold_s: Annotated[float, Field(ge=0, le=1e9)] = 3.0
     age_limit: Annotated[float, Field(gt=0, le=1e9)] | None = 16.0
     age_floor_s: Annotated[float, Field(ge=0, le=1e9)] = 30.0
     memory: Annotated[int, Field(ge=1, le=LARGEST_MEMORY)] = 1024
