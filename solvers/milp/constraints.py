@@ -139,18 +139,23 @@ def tick_room(program: pulp.LpProblem, model: TickModel, x: TickVariables) -> No
             program += _sum(terms) <= model.room[g]
 
 
+def tick_added(program: pulp.LpProblem, model: TickModel, x: TickVariables) -> None:
+    """Delta_g = sum_i s_i x_ig, for every g with slots: one long row a replica, not one a row h."""
+    for g, added in x.added.items():
+        terms = [(x.place[i, g], prompt) for i, prompt in enumerate(model.prompts)]
+        program += _sum([*terms, (added, -1)]) == 0
+
+
 def tick_count(program: pulp.LpProblem, x: TickVariables, count: int) -> None:
     """sum_i sum_g x_ig = count: as many as fit, no fewer."""
     program += _sum((variable, 1) for variable in x.place.values()) == count
 
 
 def tick_peak_covers_loads(program: pulp.LpProblem, model: TickModel, x: TickVariables) -> None:
-    """M_h >= L_g(h) + sum_i s_i x_ig, for every row h and every g with slots."""
+    """M_h >= L_g(h) + Delta_g, for every row h and every g with slots."""
     for h, row in enumerate(model.rows):
-        for g, load in enumerate(row.loads):
-            if model.free_slots[g] > 0:
-                terms = [(x.place[i, g], prompt) for i, prompt in enumerate(model.prompts)]
-                program += _sum([*terms, (x.peak[h], -1)]) <= -load
+        for g, added in x.added.items():
+            program += _sum([(added, 1), (x.peak[h], -1)]) <= -row.loads[g]
 
 
 def _sum(terms: Terms) -> pulp.LpAffineExpression:

@@ -21,6 +21,12 @@ ToProgress = Callable[[float | None, float | None], Progress]
 
 GAP_BELOW_ONE = 0.5
 """Objectives are integers, so a gap below one is no gap."""
+NO_SUB_MIPS: Mapping[str, object] = {
+    "mip_heuristic_effort": 0.0,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_root_reduced_cost": False,
+}
 NODES_A_UNIT = 1000
 """Of ``Budget.work_limit``."""
 
@@ -43,6 +49,7 @@ def run(
     options: Options,
     start: Mapping[str, float] | None = None,
     to_progress: ToProgress = lambda _value, _bound: Progress(),
+    sub_mips: bool = True,
 ) -> Solved:
     """Minimise a program.
 
@@ -56,6 +63,9 @@ def run(
         Values of a known solution by variable name, possibly partial.
     to_progress
         Turns (objective, bound) of the program into progress in the objective's unit.
+    sub_mips
+        Whether HiGHS may look for incumbents in smaller programs; in case C at H = 80 that took
+        four fifths of the time.
 
     Raises
     ------
@@ -66,7 +76,12 @@ def run(
     """
     if options.milp_backend == "highs":
         return _run_highs(
-            program, budget=budget, options=options, start=start, to_progress=to_progress
+            program,
+            budget=budget,
+            options=options,
+            start=start,
+            to_progress=to_progress,
+            settings={} if sub_mips else NO_SUB_MIPS,
         )
     if options.milp_backend == "cbc":
         return _run_cbc(program, budget=budget, options=options)
@@ -90,6 +105,7 @@ def _run_highs(
     options: Options,
     start: Mapping[str, float] | None,
     to_progress: ToProgress,
+    settings: Mapping[str, object],
 ) -> Solved:
     if pulp.HiGHS.hscb is None:
         raise MissingExtraError("method milp", "solvers")
@@ -102,6 +118,7 @@ def _run_highs(
         threads=options.workers,
         timeLimit=budget.remaining_s,
         random_seed=options.seed,
+        **settings,
         **({} if most_nodes is None else {"mip_max_nodes": most_nodes}),
         callbackTuple=(watch, None),
         callbacksToActivate=[pulp.HiGHS.hscb.HighsCallbackType.kCallbackMipInterrupt],

@@ -92,6 +92,7 @@ def build_tick(model: TickModel, *, count: int | None) -> tuple[pulp.LpProblem, 
     else:
         objective.tick_objective(program, model, x)
         constraints.tick_count(program, x, count)
+        constraints.tick_added(program, model, x)
         constraints.tick_peak_covers_loads(program, model, x)
     return program, x
 
@@ -125,7 +126,14 @@ def _solve_tick(problem: TickProblem, *, budget: Budget, options: Options) -> An
             return Answer(None, None, None, solved.stop, solved.limit)
         count = -round(solved.objective)
     program, x = build_tick(model, count=count)
-    solved = run(program, budget=budget, options=options, to_progress=progress_in(model))
+    # No start: HiGHS 1.16 has called a start optimal with a value that is not its own.
+    solved = run(
+        program,
+        budget=budget,
+        options=options,
+        to_progress=progress_in(model),
+        sub_mips=False,
+    )
     assignment = None
     if solved.values is not None:
         chosen = {key for key, v in x.place.items() if solved.values[v.name] > 0.5}

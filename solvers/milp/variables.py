@@ -33,9 +33,10 @@ class ScheduleVariables:
 
 @dataclass(frozen=True)
 class TickVariables:
-    """Case C: x_ig by (i, g), binary, and a peak for each row."""
+    """Case C: x_ig by (i, g), binary, the tokens Delta_g they add, and a peak for each row."""
 
     place: dict[tuple[int, int], pulp.LpVariable]
+    added: dict[int, pulp.LpVariable]
     peak: list[pulp.LpVariable]
 
 
@@ -72,6 +73,11 @@ def tick_variables(program: pulp.LpProblem, model: TickModel) -> TickVariables:
         place={
             (i, g): _binary(program, f"x_{i}_{g}")
             for i in range(len(model.prompts))
+            for g in range(model.replicas)
+            if model.free_slots[g] > 0
+        },
+        added={
+            g: program.add_variable(f"D_{g}", 0, sum(model.prompts))
             for g in range(model.replicas)
             if model.free_slots[g] > 0
         },
