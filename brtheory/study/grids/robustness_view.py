@@ -79,7 +79,7 @@ def _drawing(document: GridDocument, kind: ErrorKind) -> Drawing:
             x_label=kind.x_label,
             y_label="imbalance / JSQ's",
             log_x=kind.log_x,
-            show=lambda value: f"{value:.2g}",
+            show=lambda value: f"{value:.3g}",
         ),
     )
 
@@ -92,10 +92,15 @@ def _curve(document: GridDocument, kind: ErrorKind, router: str) -> Curve:
         and estimate.ratio is not None
     ]
     return Curve(
-        title=document.title_of(ROUTER, router),
+        title=_short(document.title_of(ROUTER, router)),
         colour=label_colour(router),
         xs=[point[0] for point in points],
         means=[point[1] for point in points],
         lows=[point[2] for point in points],
         highs=[point[3] for point in points],
     )
+
+
+def _short(title: str) -> str:
+    """``BR-H oracle`` for a legend; all horizons of this study are the same."""
+    return title.partition(",")[0].replace(" (", " ")
