@@ -71,7 +71,7 @@ def decide_window(arrays: TickArrays, params: WindowParams, patience: Patience) 
         float(params.size_weight),
         params.overflow_weight,
         params.spare_order == "longest",
-        float(params.hold_s),
+        float(patience.hold_s),
         float(patience.wait_weight),
         float(patience.longest_wait_s),
         float(patience.mean_prompt),

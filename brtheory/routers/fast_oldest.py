@@ -78,7 +78,7 @@ class _WindowTick:
             wait_s, size_factors(self._prompts, patience, params) * patience.wait_weight
         )
         self._overdue = wait_s > patience.longest_wait_s
-        self._young = wait_s < params.hold_s
+        self._young = wait_s < patience.hold_s
         reserved = arrays.reserved_tokens
         self._reserved = None if reserved is None else reserved[reach]
         self._room = None if arrays.free_tokens is None else arrays.free_tokens.tolist()

@@ -27,6 +27,7 @@ from brtheory.routers.fast_replica_kernels import (
 
 FloatArray = NDArray[np.float64]
 LARGEST_BONUS = 2.0**62
+LONGEST_WAIT_US = 2.0**46
 
 
 class Memory(NamedTuple):
@@ -39,7 +40,8 @@ class Memory(NamedTuple):
     ordered
         The remembered waits in ascending order, shape (memory,).
     state
-        Requests remembered, next place in the ring, sum of the remembered prompts.
+        Requests remembered, next place in the ring, sum of the remembered prompts, sum of the
+        remembered waits in microseconds.
     """
 
     waits: FloatArray
@@ -53,11 +55,11 @@ class WindowRule(NamedTuple):
 
     Parameters
     ----------
-    window, size_weight, overflow_weight, hold_s
+    window, size_weight, overflow_weight
         As ``WindowParams``.
     longest_first
         Whether the longest prompt goes first while slots are to spare.
-    wait_weight, longest_wait_s, mean_prompt
+    hold_s, wait_weight, longest_wait_s, mean_prompt
         As ``window.Patience``.
     """
 
@@ -159,7 +161,7 @@ def make_memory(memory: int) -> Memory:
         np.empty(memory, np.float64),
         np.empty(memory, np.int64),
         np.empty(memory, np.float64),
-        np.zeros(3, np.int64),
+        np.zeros(4, np.int64),
     )
 
 
@@ -170,6 +172,7 @@ def remember(memory: Memory, prompt: int, wait_s: float) -> None:
     hole = known
     if known == len(memory.waits):
         memory.state[2] -= memory.prompts[place]
+        memory.state[3] -= _microseconds(memory.waits[place])
         hole = _place_of(memory.ordered, known, memory.waits[place])
     else:
         memory.state[0] += 1
@@ -177,6 +180,7 @@ def remember(memory: Memory, prompt: int, wait_s: float) -> None:
     memory.prompts[place] = prompt
     memory.state[1] = (place + 1) % len(memory.waits)
     memory.state[2] += prompt
+    memory.state[3] += _microseconds(wait_s)
     while hole > 0 and memory.ordered[hole - 1] > wait_s:
         memory.ordered[hole] = memory.ordered[hole - 1]
         hole -= 1
@@ -194,6 +198,18 @@ def median_wait(memory: Memory) -> float:
 
 
 @kernel
+def mean_wait(memory: Memory) -> float:
+    """Mean of the remembered waits in seconds, 0 where nothing is remembered."""
+    known = memory.state[0]
+    return float(memory.state[3]) / (1e6 * float(known)) if known > 0 else 0.0
+
+
+@kernel
+def _microseconds(wait_s: float) -> int:
+    return int(min(max(wait_s * 1e6, -LONGEST_WAIT_US), LONGEST_WAIT_US))
+
+
+@kernel
 def mean_prompt(memory: Memory) -> float:
     """Mean of the remembered prompts, 0 where nothing is remembered."""
     known = memory.state[0]
@@ -202,9 +218,9 @@ def mean_prompt(memory: Memory) -> float:
 
 @kernel
 def learned_weight(memory: Memory) -> float:
-    """Mean prompt / median wait, 0 until a positive median wait is known."""
-    median = median_wait(memory)
-    return mean_prompt(memory) / median if median > 0.0 else 0.0
+    """Mean prompt / mean wait, 0 until a positive mean wait is known."""
+    mean = mean_wait(memory)
+    return mean_prompt(memory) / mean if mean > 0.0 else 0.0
 
 
 @kernel

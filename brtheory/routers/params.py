@@ -141,7 +141,7 @@ class WindowParams:
         K, the oldest requests of the pool that are looked at.
     wait_weight
         lambda >= 0, tokens a second of waiting is worth; None is ``wait_scale`` * mean prompt /
-        median wait.
+        mean wait.
     wait_scale
         Factor >= 0 on the lambda that is learned.
     size_weight
@@ -153,13 +153,14 @@ class WindowParams:
         the same key as otherwise (``fit``).
     hold_s
         Seconds, >= 0: a request younger than this is not admitted where it would raise M while a
-        lighter replica has no slot to offer; 0 never holds.
+        lighter replica has no slot to offer; 0 never holds. Where the mean wait is over half of
+        it none is held either.
     age_limit
         Median waits after which a request goes first; None is no limit.
     age_floor_s
         Seconds, >= 0: the age limit is never shorter, however short the median wait.
     memory
-        Admitted requests from which the mean prompt and the median wait are measured.
+        Admitted requests from which mean prompt, mean wait and median wait are measured.
     """
 
     window: Annotated[int, Field(ge=1, le=LARGEST_WINDOW)] = 256

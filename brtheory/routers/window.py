@@ -7,15 +7,18 @@ free slot, ties to the lower index, takes of the K oldest requests the one with 
     T = (sum of the other loads) // max(G - 1, 1),   M = max L,   w = ``overflow_weight``
     lambda_s = lambda * (1 + ``size_weight`` * (s / mean prompt - 1)_+)
 
-ties to the older; loads are refreshed after each. lambda = ``wait_scale`` * mean prompt / median
-wait of the requests admitted before this tick (the last ``memory`` of them), 0 until a wait is
-known. While there are at least as many free slots as requests, all of them find a place and the
-longest prompt goes first. Three rules come before the key:
+ties to the older; loads are refreshed after each. lambda = ``wait_scale`` * mean prompt / mean wait
+of the requests admitted before this tick (the last ``memory`` of them), 0 until a wait is known.
+(The mean, not section 5's median: which requests are chosen does not change it. Serving newcomers
+first drives the median to 0 and lambda up, then the pool goes by age, the median rises, and so on.)
+While there are at least as many free slots as requests, all of them find a place and the longest
+prompt goes first. Three rules come before the key:
 
 * A request that has waited longer than ``age_limit`` median waits, and than ``age_floor_s``, goes
   first, the oldest of them before all.
 * Another one younger than ``hold_s`` is held back where it would raise M while a lighter replica
-  has no free slot: one may be free soon.
+  has no free slot: one may be free soon. Not where the mean wait is over half of ``hold_s``: then
+  the pool is what there is to choose from.
 * Where KV capacity is limited only requests with room are offered.
 
 A replica to which nothing can be offered is closed for the rest of the tick. The key mixes
@@ -36,6 +39,8 @@ from brtheory.routers.params import WindowParams
 
 LARGEST_BONUS = 2.0**62
 """floor(lambda*wait) is held within this, which keeps the key within 64 bits."""
+LONGEST_WAIT_US = 2.0**46
+"""About two years: 2^16 of them stay within 64 bits."""
 SORT_ANEW = 64
 """From this many new waits on, sorting all is faster than inserting each."""
 
@@ -52,11 +57,14 @@ class Patience:
         The hard age limit in seconds, infinite where there is none.
     mean_prompt
         Mean prompt of the remembered requests, 0 where nothing is remembered.
+    hold_s
+        Age in seconds up to which a request may be held, 0 where none is.
     """
 
     wait_weight: float
     longest_wait_s: float
     mean_prompt: float
+    hold_s: float
 
 
 class WaitStatistics:
@@ -73,15 +81,18 @@ class WaitStatistics:
         self._recent: deque[tuple[int, float]] = deque()
         self._ordered: list[float] = []
         self._prompt_tokens = 0
+        self._wait_us = 0
 
     def add(self, prompt_tokens: int, wait_s: float) -> None:
         """Remember an admitted request, and forget the oldest one beyond the memory."""
         if len(self._recent) == self._memory:
             oldest_tokens, oldest_wait = self._recent.popleft()
             self._prompt_tokens -= oldest_tokens
+            self._wait_us -= microseconds(oldest_wait)
             del self._ordered[bisect_left(self._ordered, oldest_wait)]
         self._recent.append((prompt_tokens, wait_s))
         self._prompt_tokens += prompt_tokens
+        self._wait_us += microseconds(wait_s)
         insort(self._ordered, wait_s)
 
     def add_all(self, admitted: Sequence[tuple[int, float]]) -> None:
@@ -95,11 +106,17 @@ class WaitStatistics:
             self._recent.popleft()
         self._ordered = sorted(wait for _, wait in self._recent)
         self._prompt_tokens = sum(prompt for prompt, _ in self._recent)
+        self._wait_us = sum(microseconds(wait) for _, wait in self._recent)
 
     @property
     def median_wait_s(self) -> float:
         """Lower median of the remembered waits in seconds, 0 where nothing is remembered."""
         return self._ordered[(len(self._ordered) - 1) // 2] if self._ordered else 0.0
+
+    @property
+    def mean_wait_s(self) -> float:
+        """Mean of the remembered waits in seconds, 0 where nothing is remembered."""
+        return float(self._wait_us) / (1e6 * len(self._ordered)) if self._ordered else 0.0
 
     @property
     def mean_prompt(self) -> float:
@@ -108,9 +125,9 @@ class WaitStatistics:
 
     @property
     def tokens_per_s(self) -> float:
-        """Mean prompt / median wait, 0 until a positive median wait is known."""
-        median = self.median_wait_s
-        return self.mean_prompt / median if median > 0 else 0.0
+        """Mean prompt / mean wait, 0 until a positive mean wait is known."""
+        mean = self.mean_wait_s
+        return self.mean_prompt / mean if mean > 0 else 0.0
 
 
 class Window:
@@ -169,8 +186,9 @@ class Window:
 
     def patience(self) -> Patience:
         """What has been learned so far."""
-        mean_prompt = self.statistics.mean_prompt
-        return Patience(self.wait_weight(), self.longest_wait_s(), mean_prompt)
+        statistics, hold_s = self.statistics, self.params.hold_s
+        held_s = 0.0 if 2 * statistics.mean_wait_s > hold_s else hold_s
+        return Patience(self.wait_weight(), self.longest_wait_s(), statistics.mean_prompt, held_s)
 
     def _decide(
         self, ledger: TickLedger, pool: list[Request], now_s: float
@@ -203,7 +221,7 @@ class Window:
         for request in fitting:
             if now_s - request.ready_s > patience.longest_wait_s:
                 return request
-        offered = self._not_held(fitting, ledger, replica, now_s)
+        offered = _not_held(fitting, ledger, replica, now_s=now_s, hold_s=patience.hold_s)
         if not offered:
             return None
         if spare and self.params.spare_order == "longest":
@@ -222,20 +240,10 @@ class Window:
 
         return max(offered, key=key)
 
-    def _not_held(
-        self, fitting: Sequence[Request], ledger: TickLedger, replica: int, now_s: float
-    ) -> list[Request]:
-        """Requests that need not wait for a lighter replica to have a free slot."""
-        load, margin = ledger.rows[replica][0], ledger.margin(replica)
-        lighter = (ledger.rows[g][0] < load for g in range(ledger.replicas) if ledger.cap[g] == 0)
-        if not any(lighter):
-            return list(fitting)
-        hold_s, per_token = self.params.hold_s, ledger.per_token(replica)
-        return [
-            request
-            for request in fitting
-            if per_token * request.prompt_tokens <= margin or now_s - request.ready_s >= hold_s
-        ]
+
+def microseconds(wait_s: float) -> int:
+    """A wait in whole microseconds, held within +-2^46, so that sums of them are exact."""
+    return int(min(max(wait_s * 1e6, -LONGEST_WAIT_US), LONGEST_WAIT_US))
 
 
 def size_factor(prompt_tokens: int, patience: Patience, params: WindowParams) -> float:
@@ -279,3 +287,19 @@ def check_window_limit(
 def _target(loads: Sequence[int], replica: int) -> int:
     """T: the mean load of the other replicas, rounded down."""
     return (sum(loads) - loads[replica]) // max(len(loads) - 1, 1)
+
+
+def _not_held(
+    fitting: Sequence[Request], ledger: TickLedger, replica: int, *, now_s: float, hold_s: float
+) -> list[Request]:
+    """Requests that need not wait for a lighter replica to have a free slot."""
+    load, margin = ledger.rows[replica][0], ledger.margin(replica)
+    lighter = (ledger.rows[g][0] < load for g in range(ledger.replicas) if ledger.cap[g] == 0)
+    if not any(lighter):
+        return list(fitting)
+    per_token = ledger.per_token(replica)
+    return [
+        request
+        for request in fitting
+        if per_token * request.prompt_tokens <= margin or now_s - request.ready_s >= hold_s
+    ]

@@ -88,11 +88,11 @@ def test_the_age_limit_is_never_shorter_than_its_floor():
     assert Window(WindowParams(age_floor_s=0.0)).longest_wait_s() == math.inf
 
 
-def test_the_weight_is_the_mean_prompt_over_the_median_wait_of_what_was_admitted_before():
+def test_the_weight_is_the_mean_prompt_over_the_mean_wait_of_what_was_admitted_before():
     router = Window(WindowParams(wait_scale=2.0))
     assert router.wait_weight() == 0.0
     router.tick(TickState([[0]], [3], pool(10, 20, 60, ready_s=[0.0, 1.0, 2.0]), now_s=5.0))
-    # Mean prompt 30, waits 5, 4, 3: median 4; twice 30/4.
+    # Mean prompt 30, waits 5, 4, 3: mean 4; twice 30/4.
     assert router.wait_weight() == 15.0
     assert router.longest_wait_s() == 64.0
 
@@ -113,7 +113,7 @@ def test_a_prompt_beyond_the_fullest_load_costs_more_than_one_that_stays_below()
 
 
 def test_a_wait_counts_more_for_prompts_longer_than_the_mean():
-    # Mean prompt 10, median wait 1 s: lambda is 10 tokens a second. 60 tokens are missing. After
+    # Mean prompt 10, mean wait 1 s: lambda is 10 tokens a second. 60 tokens are missing. After
     # 1 s, 20 has the key 10 - 40 and 110 has 10 - 50; with a third of lambda more for each of the
     # ten mean prompts beyond the first, 110 has 10*(1 + 0.3*10) - 50 = -10.
     state = TickState([[40], [100]], [1, 0], pool(20, 110), now_s=1.0)
@@ -167,7 +167,9 @@ def test_statistics_are_those_of_the_last_admitted_requests(waits, memory):
     median = last[(len(last) - 1) // 2]
     assert statistics.median_wait_s == median
     prompts = list(range(1, len(waits) + 1))[-memory:]
-    expected = np.mean(prompts) / median if median > 0 else 0.0
+    mean = np.mean(last)
+    assert statistics.mean_wait_s == mean
+    expected = np.mean(prompts) / mean if mean > 0 else 0.0
     assert statistics.tokens_per_s == pytest.approx(expected)
 
 
@@ -201,3 +203,12 @@ def test_parameters_are_checked():
     assert (params.window, params.wait_weight, params.age_limit) == (8, None, None)
     with pytest.raises(InputError, match=r"window.*: expected .* got 0"):
         params_from_text(WindowParams, {"window": "0"}, where="window")
+
+
+def test_nothing_is_held_where_the_mean_wait_is_over_half_of_the_hold():
+    """A hold as long as the waits would hold nearly everyone."""
+    router = Window(WindowParams(hold_s=3.0))
+    router.statistics.add(10, 1.5)
+    assert router.patience().hold_s == 3.0
+    router.statistics.add(10, 1.75)
+    assert router.patience().hold_s == 0.0
