@@ -39,8 +39,10 @@ def _tick(
     The weight by size is left out: the floor of a symbolic quotient is beyond the executor, and
     the statements hold whichever request the key prefers.
     """
-    limits = {"age_limit": AGE_LIMIT, "age_floor_s": 0.0}
-    router = Window(WindowParams(window=3, size_weight=0.0, **limits, **options))
+    params = WindowParams(
+        window=3, age_limit=AGE_LIMIT, age_floor_s=0.0, size_weight=0.0, **options
+    )
+    router = Window(params)
     router.statistics.add(2, MEDIAN_S)
     pool = [
         Request(id=i, prompt_tokens=size, ready_s=100.0 - wait)
