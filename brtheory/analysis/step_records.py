@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brtheory.analysis.step_time_fit import check_step
 from brtheory.contracts import read_text
 from brtheory.errors import InputError
 
@@ -66,10 +67,10 @@ def read_step_records(path: Path, *, per_replica: bool = False) -> list[StepReco
         replica = _replica(record, where) if per_replica else None
         load = _number(record, LOADS, where=where, expected="tokens >= 0")
         seconds = _number(record, TIMES, where=where, expected="a duration > 0")
-        if load < 0:
-            raise InputError(where, "tokens >= 0", load)
-        if seconds <= 0:
-            raise InputError(where, "a duration > 0", seconds)
+        try:
+            check_step(load, seconds)
+        except InputError as error:
+            raise InputError(where, error.expected, error.got) from error
         groups[replica].append((load, seconds))
     if not groups:
         raise InputError(str(path), "at least one record", "none")

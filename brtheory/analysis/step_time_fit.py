@@ -34,7 +34,10 @@ ROUNDS = 100
 SETTLED, ROUNDING = 1e-10, 1e-12
 MAD_OF_NORMAL = 0.6744897501960817
 SMALLEST_SPREAD = 1e-6
-"""Loads vary where their spread exceeds this share of the largest."""
+"""Loads vary where their spread exceeds this share of the largest (or of one token)."""
+MOST_TOKENS = 1e18
+SHORTEST_S, LONGEST_S = 1e-9, 1e9
+"""No step is outside; squares of squares of such numbers are still finite and not 0."""
 
 FloatArray = NDArray[np.float64]
 
@@ -91,9 +94,9 @@ def fit_step_time(
     Parameters
     ----------
     max_load
-        M of each step, shape (n,), n >= 3, tokens >= 0.
+        M of each step, shape (n,), n >= 3, tokens from 0 to ``MOST_TOKENS``.
     seconds
-        Their durations, shape (n,), > 0.
+        Their durations, shape (n,), from ``SHORTEST_S`` to ``LONGEST_S``.
     robust
         Whether steps far off the line count less.
     confidence
@@ -175,19 +178,16 @@ class StepTimeFit:
         Parameters
         ----------
         max_load
-            M, tokens >= 0.
+            M, tokens from 0 to ``MOST_TOKENS``.
         seconds
-            Its duration, > 0.
+            Its duration, from ``SHORTEST_S`` to ``LONGEST_S``.
 
         Raises
         ------
         InputError
             If a number is out of range.
         """
-        if not 0 <= max_load < math.inf:
-            raise InputError("max_load", "tokens >= 0", max_load)
-        if not 0 < seconds < math.inf:
-            raise InputError("seconds", "a duration > 0", seconds)
+        check_step(max_load, seconds)
         keep = self._forgetting
         self._squares = keep * keep * self._squares + 1
         before, self._weight = keep * self._weight, keep * self._weight + 1
@@ -216,7 +216,9 @@ class StepTimeFit:
         _check_confidence(confidence)
         freedom = self.effective_steps - 2
         deviation = math.sqrt(self._load_load / self._weight) if self._weight else 0.0
-        if freedom < LEAST_STEPS - 2 - 1e-9 or deviation <= SMALLEST_SPREAD * self._mean_load:
+        if freedom < LEAST_STEPS - 2 - 1e-9 or deviation <= SMALLEST_SPREAD * max(
+            1.0, self._mean_load
+        ):
             return None
         a0 = self._load_s / self._load_load
         b0 = self._mean_s - a0 * self._mean_load
@@ -230,17 +232,37 @@ class StepTimeFit:
         )
 
 
+def check_step(max_load: float, seconds: float) -> None:
+    """Refuse a step that cannot have been measured.
+
+    Parameters
+    ----------
+    max_load
+        M, tokens from 0 to ``MOST_TOKENS``.
+    seconds
+        Its duration, from ``SHORTEST_S`` to ``LONGEST_S``.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range or not a number.
+    """
+    if not 0 <= max_load <= MOST_TOKENS:
+        raise InputError("max_load", f"tokens >= 0 and <= {MOST_TOKENS:g}", max_load)
+    if not SHORTEST_S <= seconds <= LONGEST_S:
+        expected = f"a duration > 0, from {SHORTEST_S:g} to {LONGEST_S:g} seconds"
+        raise InputError("seconds", expected, seconds)
+
+
 def _checked(max_load: ArrayLike, seconds: ArrayLike) -> tuple[FloatArray, FloatArray]:
     loads, times = checked_sample("max_load", max_load), checked_sample("seconds", seconds)
     if len(loads) != len(times):
         raise InputError("seconds", f"{len(loads)} values, one a load", len(times))
     if len(loads) < LEAST_STEPS:
         raise InputError("steps", f"at least {LEAST_STEPS}", len(loads))
-    if loads.min() < 0:
-        raise InputError("max_load", "tokens >= 0", loads.min())
-    if times.min() <= 0:
-        raise InputError("seconds", "durations > 0", times.min())
-    if np.ptp(loads) <= SMALLEST_SPREAD * loads.max():
+    check_step(float(loads.min()), float(times.min()))
+    check_step(float(loads.max()), float(times.max()))
+    if np.ptp(loads) <= SMALLEST_SPREAD * max(1.0, loads.max()):
         expected = "loads that vary, or a0 and b0 cannot be told apart"
         raise InputError("max_load", expected, f"{len(loads)} steps at {loads.max():g} tokens")
     return loads, times

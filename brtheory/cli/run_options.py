@@ -98,9 +98,12 @@ def transfer_from_options(
     Raises
     ------
     InputError
-        If a delay is out of range.
+        If a delay is out of range, or there is none to overlap.
     """
     if seconds == seconds_per_token == 0:
+        if overlap:
+            expected = "a transfer (--transfer-s or --transfer-s-per-token)"
+            raise InputError("--transfer-overlap", expected, "none")
         return None
     return TransferDelay(seconds, seconds_per_token, overlap)
 

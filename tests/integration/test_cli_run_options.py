@@ -86,6 +86,7 @@ def test_perturbations_by_name():
         (["--replica-speeds", "1,1"], "--replicas: expected 2, as many as described, got 3"),
         (["--replica-speeds", "1,1,0"], "replica speed: expected 1e-06"),
         (["--replica-speeds", "1,1,1", "--replica-slots", "8"], "expected 3 numbers, got 1"),
+        (["--transfer-overlap"], "--transfer-overlap: expected a transfer"),
         (["--transfer-s", "-1"], "transfer seconds: expected 0 to"),
         (["--perturb", "drift"], "--perturb: expected K=V"),
         (["--perturb", "drfit=1"], "--perturb: expected one of stale_steps"),

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from brtheory.analysis.step_time_fit import LEAST_STEPS, StepTimeFit, fit_step_time
+from brtheory.analysis.step_time_fit import (
+    LEAST_STEPS,
+    LONGEST_S,
+    MOST_TOKENS,
+    SHORTEST_S,
+    StepTimeFit,
+    fit_step_time,
+)
 from brtheory.errors import InputError
 
 A0, B0 = 2.5e-7, 0.060
@@ -142,7 +149,11 @@ def test_online_nothing_is_said_before_the_loads_vary():
         ([7, 7, 7], [1, 2, 3], "loads that vary"),
         ([0, 0, 0], [1, 2, 3], "loads that vary"),
         ([1, 2, -3], [1, 1, 1], "max_load: expected tokens >= 0"),
-        ([1, 2, 3], [1, 0, 1], "seconds: expected durations > 0"),
+        ([1, 2, 3], [1, 0, 1], "seconds: expected a duration > 0"),
+        ([1, 2, 3], [1, 1, 1e308], "seconds: expected a duration .* to 1e.09 seconds"),
+        ([1, 2, 3], [5e-324, 1, 1], "seconds: expected a duration .* from 1e-09"),
+        ([1, 2, 1e300], [1, 1, 1], "max_load: expected tokens .* <= 1e.18"),
+        ([0, 1e-320, 2e-320], [1, 2, 3], "loads that vary"),
         ([1, 2, math.nan], [1, 1, 1], r"max_load\[2\]: expected a finite number"),
     ],
 )
@@ -159,6 +170,18 @@ def test_numbers_out_of_range_are_refused():
     for load, seconds in ((-1, 1), (1, 0), (math.inf, 1), (1, math.nan)):
         with pytest.raises(InputError):
             StepTimeFit().observe(load, seconds)
+
+
+@pytest.mark.parametrize("robust", [True, False])
+@pytest.mark.parametrize("seconds", [SHORTEST_S, LONGEST_S])
+@pytest.mark.parametrize("tokens", [1.0, MOST_TOKENS])
+def test_fits_stay_finite_at_the_ends_of_the_ranges(tokens, seconds, robust):
+    loads = tokens * np.array([0.0, 0.25, 0.5, 1.0])
+    times = np.array([1.0, 1.0, 1.0, 2.0]) * (seconds if seconds < 1 else seconds / 2)
+    fit = fit_step_time(loads, times, robust=robust)
+    ends = [fit.a0.interval.low, fit.a0.interval.high, fit.b0.interval.low, fit.b0.interval.high]
+    assert np.isfinite([*ends, fit.scale_s, fit.r_squared]).all()
+    assert fit.a0.interval.low < fit.a0.interval.high
 
 
 def test_the_example_on_the_page_gives_what_it_shows():
