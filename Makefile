@@ -60,9 +60,9 @@ newcomer: $(VENV)/.dev
 results: $(VENV)/.dev
 	@$(BIN)/brtheory study --out results/study --seeds 5
 	@$(BIN)/python docs/publish.py results/study/results.json
-	@for study in scenarios regimes energy tables; do $(BIN)/brtheory study $$study --out results/$$study || exit 1; done
+	@for study in scenarios regimes energy tables ablation robustness heterogeneous; do $(BIN)/brtheory study $$study --out results/$$study || exit 1; done
 	@$(BIN)/brtheory study scaling --largest 1024 --out results/scaling
-	@$(BIN)/python docs/results_page.py results/scenarios results/regimes results/scaling results/energy results/tables
+	@$(BIN)/python docs/results_page.py results/scenarios results/regimes results/scaling results/energy results/tables results/ablation results/robustness results/heterogeneous
 	@$(BIN)/brtheory gap --out results/gap && cp results/gap/gap.json docs/results/gap.json
 	@$(BIN)/brtheory bench --json > results/bench.json && mv results/bench.json docs/results/bench.json
 	@$(BIN)/python -m benchmarks.window && $(BIN)/python -m benchmarks.window_report

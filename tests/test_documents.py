@@ -17,6 +17,7 @@ from brtheory.routers.params import (
     WindowParams,
 )
 from brtheory.study.results import StudyDocument
+from solvers.routers import ExactTickParams, HorizonTickParams
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -81,7 +82,15 @@ def _shell(command, folder):
 
 
 @pytest.mark.parametrize(
-    "kind", [BalanceRouteParams, HorizonParams, BalanceFutureParams, WindowParams]
+    "kind",
+    [
+        BalanceRouteParams,
+        HorizonParams,
+        BalanceFutureParams,
+        WindowParams,
+        ExactTickParams,
+        HorizonTickParams,
+    ],
 )
 def test_every_parameter_of_a_router_is_documented_with_its_default(kind):
     text = (ROOT / "docs" / "routers.md").read_text(encoding="utf-8")
