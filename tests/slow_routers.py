@@ -91,11 +91,15 @@ class SlowWindow:
         """One tick as (id, replica)."""
         books, decided, learned = Books.of(state), [], []
         rate, limit, mean = self._rate(), self._limit(), self._mean()
+        hold_s = self.params.hold_s if 2 * self._mean_wait() <= self.params.hold_s else 0.0
         while books.pool and sum(books.slots) > 0:
             g = _first_best(books.open(), lambda g: -books.rows[g][0])
             options = [r for r in books.pool[: self.params.window] if books.fits((r,), g)]
             late = [r for r in options if state.now_s - r.ready_s > limit]
-            options = late[:1] or [r for r in options if not self._held(r, g, books, state.now_s)]
+            young = {r.id for r in options if state.now_s - r.ready_s < hold_s}
+            options = late[:1] or [
+                r for r in options if r.id not in young or not self._to_wait(r, g, books)
+            ]
             if not options:
                 books.slots[g] = 0
                 continue
@@ -118,12 +122,12 @@ class SlowWindow:
         self.admitted = [*self.admitted, *learned][-self.params.memory :]
         return decided
 
-    def _held(self, r: Request, g: int, books: Books, now_s: float) -> bool:
+    def _to_wait(self, r: Request, g: int, books: Books) -> bool:
         load, top = books.rows[g][0], max(row[0] for row in books.rows)
         lighter = any(
             row[0] < load and free == 0 for row, free in zip(books.rows, books.slots, strict=True)
         )
-        return lighter and load + r.prompt_tokens > top and now_s - r.ready_s < self.params.hold_s
+        return lighter and load + r.prompt_tokens > top
 
     def _factor(self, r: Request, mean: float) -> float:
         if not self.admitted:
@@ -138,9 +142,13 @@ class SlowWindow:
         waits = sorted(wait for _, wait in self.admitted)
         return waits[(len(waits) - 1) // 2] if waits else 0.0
 
+    def _mean_wait(self) -> float:
+        waits = [wait for _, wait in self.admitted]
+        return sum(int(1e6 * wait) for wait in waits) / (1e6 * len(waits)) if waits else 0.0
+
     def _rate(self) -> float:
-        median = self._median()
-        return self.params.wait_scale * (self._mean() / median) if median > 0 else 0.0
+        mean = self._mean_wait()
+        return self.params.wait_scale * (self._mean() / mean) if mean > 0 else 0.0
 
     def _limit(self) -> float:
         if self.params.age_limit is None:
