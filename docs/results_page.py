@@ -7,6 +7,7 @@ A study taken in is kept as docs/results/NAME.json, with the metrics its tables 
 read from; these are read again from the numbers each time, and a test compares.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -51,12 +52,19 @@ def published() -> list[GridDocument]:
 
 
 def page() -> str:
-    """RESULTS.md as text."""
+    """RESULTS.md as text: what is on the page, then one section a study."""
+    documents = published()
+    contents = [f"* [{document.title}](#{anchor(document.title)})" for document in documents]
     sections = [
         study_markdown(document, VIEWS[document.study].draw(document), images=IMAGES.as_posix())
-        for document in published()
+        for document in documents
     ]
-    return "\n".join([HEAD, *sections])
+    return "\n".join([HEAD, *contents, "", *sections])
+
+
+def anchor(title: str) -> str:
+    """The address of a heading: what GitHub and MkDocs make of its words."""
+    return re.sub(r"[^a-z0-9_ -]", "", title.lower()).replace(" ", "-")
 
 
 def write_page() -> None:
