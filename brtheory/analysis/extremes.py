@@ -3,9 +3,9 @@
 The barrier waits for the heaviest of G replicas, so mean imbalance / G is the expected maximum
 minus the mean. Every function takes G as ``replicas`` >= 1. Exact values first:
 
-* standard normal:      E[max] = int_0^inf (1 - Phi(x)^G - Phi(-x)^G) dx,  E[min] = -E[max];
-* exponential, mean 1:  E[max] = H_G = 1 + 1/2 + .. + 1/G,  E[min] = 1/G;
-* uniform on [0, 1]:    E[max] = G/(G + 1),  E[min] = 1/(G + 1);
+* standard normal:      E[max] = int_0^inf (1 - Phi(x)^G - Phi(-x)^G) dx;
+* exponential, mean 1:  E[max] = H_G = 1 + 1/2 + .. + 1/G;
+* uniform on [0, 1]:    E[max] = G/(G + 1);
 * a sample x_1 <= .. <= x_n drawn with replacement:  E[max] = sum_i ((i/n)^G - ((i-1)/n)^G) x_i.
 
 Reference: H. A. David and H. N. Nagaraja, Order Statistics, 3rd edition, chapters 2, 3 and 10.
@@ -45,11 +45,6 @@ def expected_max_normal(replicas: int) -> float:
     return float(value)
 
 
-def expected_min_normal(replicas: int) -> float:
-    """E[min of G iid standard normals] = -E[max], by symmetry."""
-    return -expected_max_normal(replicas)
-
-
 def expected_max_exponential(replicas: int) -> Fraction:
     """E[max of G iid exponentials of mean 1] = H_G, the harmonic number, exactly.
 
@@ -61,19 +56,9 @@ def expected_max_exponential(replicas: int) -> Fraction:
     return _harmonic(1, checked_count("replicas", replicas) + 1)
 
 
-def expected_min_exponential(replicas: int) -> Fraction:
-    """E[min of G iid exponentials of mean 1] = 1/G, exactly."""
-    return Fraction(1, checked_count("replicas", replicas))
-
-
 def expected_max_uniform(replicas: int) -> Fraction:
     """E[max of G iid uniforms on [0, 1]] = G/(G + 1), exactly."""
-    return 1 - expected_min_uniform(replicas)
-
-
-def expected_min_uniform(replicas: int) -> Fraction:
-    """E[min of G iid uniforms on [0, 1]] = 1/(G + 1), exactly."""
-    return Fraction(1, checked_count("replicas", replicas) + 1)
+    return 1 - Fraction(1, checked_count("replicas", replicas) + 1)
 
 
 def expected_max_sample(sample: ArrayLike, replicas: int) -> float:
@@ -108,11 +93,6 @@ def expected_max_sample(sample: ArrayLike, replicas: int) -> float:
     # Summed by parts: x_n - sum_i (i/n)^G (x_{i+1} - x_i) has no differences of near-equal powers.
     below = (np.arange(1, ordered.size) / ordered.size) ** count
     return float(ordered[-1] - below @ np.diff(ordered))
-
-
-def expected_min_sample(sample: ArrayLike, replicas: int) -> float:
-    """E[min of G iid draws, with replacement, from an empirical sample]: -E[max] of its mirror."""
-    return -expected_max_sample(-checked_sample("sample", sample), replicas)
 
 
 def gumbel_max_normal(replicas: int) -> float:

@@ -1,4 +1,4 @@
-"""Small-sample statistics of a study: intervals over seeds, paired ratios, weighted percentiles.
+"""Small-sample statistics of a study: intervals over seeds and paired ratios.
 
 Rules: the values are one a seed; an interval that the data cannot give is None, never a point.
 
@@ -11,15 +11,13 @@ Reference: E. C. Fieller, Some problems in interval estimation, J. R. Stat. Soc.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from brtheory.analysis.arguments import SampleArray, checked_integers, checked_sample
+from brtheory.analysis.arguments import SampleArray, checked_sample
 from brtheory.errors import InputError
 
 
@@ -124,55 +122,6 @@ def ratio_of_means(
     ratio = float(np.mean(tops) / np.mean(bottoms))
     interval = None if quantile is None else _fieller(tops, bottoms, ratio, quantile)
     return Measured(ratio, interval, len(tops))
-
-
-def weighted_percentiles(
-    values: ArrayLike, counts: ArrayLike, *, percents: Sequence[float]
-) -> tuple[float, ...] | None:
-    """Percentiles of values that each occur a number of times (steps, tokens, requests).
-
-    The p-th percentile is the smallest value with at least p % of all occurrences at or below it,
-    compared in integers: the same value as on the written-out sample, without writing it out.
-
-    Parameters
-    ----------
-    values
-        Finite numbers, shape (n,), in any order.
-    counts
-        Integers >= 0, shape (n,): how often each value occurs.
-    percents
-        Each from 0 to 100; 0 gives the smallest value that occurs.
-
-    Returns
-    -------
-    tuple of float, or None
-        One a percent, in the unit of the values; None if nothing occurs.
-
-    Raises
-    ------
-    InputError
-        If the arrays differ in length, a value is not finite, a count is negative or not an
-        integer, or a percent is out of range.
-
-    Examples
-    --------
-    >>> weighted_percentiles([30, 10], [1, 3], percents=(50, 75, 76))
-    (10.0, 10.0, 30.0)
-    """
-    sample = checked_sample("values", values)
-    occurrences = checked_integers("counts", counts)
-    if len(occurrences) != len(sample):
-        raise InputError("counts", f"{len(sample)} values, one a value", len(occurrences))
-    for percent in percents:
-        if not 0 <= percent <= 100:
-            raise InputError("percents", "0 <= percent <= 100", percent)
-    order = np.argsort(sample, kind="stable")
-    through = np.cumsum(occurrences[order])
-    total = int(through[-1]) if len(through) else 0
-    if total == 0:
-        return None
-    ranks = [max(1, math.ceil(Fraction(float(percent)) * total / 100)) for percent in percents]
-    return tuple(sample[order][np.searchsorted(through, ranks)].tolist())
 
 
 def _student_quantile(count: int, *, confidence: float) -> float | None:

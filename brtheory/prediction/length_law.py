@@ -38,11 +38,10 @@ class LengthLaw:
         ending = (survival[:-1] - survival[1:]) * support
         self.support = support
         self.survival = survival
-        self._moment = np.concatenate((np.cumsum(ending[::-1])[::-1], [0.0]))
         # Lists serve single queries several times faster than arrays do.
         self._lengths: list[int] = support.tolist()
         self._left: list[float] = survival.tolist()
-        self._tail: list[float] = self._moment.tolist()
+        self._tail: list[float] = [*np.cumsum(ending[::-1])[::-1].tolist(), 0.0]
 
     @property
     def longest(self) -> int:
@@ -65,33 +64,6 @@ class LengthLaw:
         if not 1.0 <= mean <= horizon:  # by rounding in the differences alone
             mean = min(max(mean, 1.0), float(horizon))
         return Prediction(ending / alive, mean)
-
-    def predict_many(self, ages: IntArray, *, horizon: int) -> tuple[FloatArray, FloatArray]:
-        """Predict for many ages at once.
-
-        Parameters
-        ----------
-        ages
-            Shape (n,), >= 0.
-        horizon
-            H >= 0.
-
-        Returns
-        -------
-        tuple
-            p_finish and mean_remaining, both shape (n,); equal to ``predict`` to the last bit,
-            with NaN for a mean that is None.
-        """
-        first = np.searchsorted(self.support, ages, side="right")
-        last = np.searchsorted(self.support, ages + horizon, side="right")
-        ending = self.survival[first] - self.survival[last]
-        known = first != last
-        mean = np.full(len(ages), np.nan)
-        np.divide(self._moment[first] - self._moment[last], ending, out=mean, where=known)
-        mean = np.clip(mean - ages, 1.0, float(horizon))
-        p_finish = np.zeros(len(ages))
-        np.divide(ending, self.survival[first], out=p_finish, where=known)
-        return p_finish, mean
 
 
 def kaplan_meier(finished: IntArray, censored: IntArray) -> LengthLaw | None:

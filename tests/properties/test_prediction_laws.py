@@ -68,17 +68,6 @@ def test_without_censoring_the_law_is_the_plain_share_of_what_is_longer_than_the
         assert prediction.mean_remaining == pytest.approx(sum(ending) / len(ending))
 
 
-@given(lengths, ages, st.lists(st.integers(0, 40), max_size=20), st.integers(1, 31))
-def test_many_predictions_at_once_equal_single_ones_to_the_last_bit(
-    finished, censored, asked, horizon
-):
-    law = kaplan_meier(ints(finished), ints(censored))
-    p, mu = law.predict_many(ints(asked), horizon=horizon)
-    singles = [law.predict(age=age, horizon=horizon) for age in asked]
-    assert p.tolist() == [one.p_finish for one in singles]
-    assert [None if np.isnan(m) else m for m in mu] == [one.mean_remaining for one in singles]
-
-
 @given(lengths, ages, st.integers(0, 31), st.integers(1, 31))
 def test_a_contribution_stays_between_p_mu_and_the_horizon(finished, censored, age, horizon):
     prediction = kaplan_meier(ints(finished), ints(censored)).predict(age=age, horizon=horizon)

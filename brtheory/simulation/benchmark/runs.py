@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from time import process_time
-from typing import Literal
 
 from brtheory.routers.backend import Engine
 from brtheory.simulation.run import RunConfig, simulate
@@ -15,8 +14,6 @@ WORKLOAD = "azure-2023-conv"
 WORKLOAD_REQUESTS = 19_366
 SHAPE = ClusterShape(replicas=8, slots=32)
 ARRIVALS = ArrivalSpec("closed", 1.25)
-
-RunRouter = Literal["jsq", "br0", "brh", "window"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from brtheory.study.grids.settings import SETTING
 IMBALANCE, THROUGHPUT = "imbalance_mean_tokens", "throughput_tokens_per_s"
 LONGEST_WAIT = "wait_max_s"
 METRICS = (IMBALANCE, THROUGHPUT, "wait_p99_s", LONGEST_WAIT)
-TICK, TRANSFER = "tick", "transfer"
+TICK = "tick"
 
 
 def estimate_of(

@@ -15,10 +15,6 @@ from brtheory.analysis.extremes import (
     expected_max_normal,
     expected_max_sample,
     expected_max_uniform,
-    expected_min_exponential,
-    expected_min_normal,
-    expected_min_sample,
-    expected_min_uniform,
     gumbel_max_normal,
     log_bound_max_normal,
     log_bound_overstatement,
@@ -78,27 +74,14 @@ def test_normal_maxima_survive_huge_numbers_of_replicas():
     assert 0.94 * bound < expected_max_normal(2**31 - 1) < bound
 
 
-@pytest.mark.parametrize("replicas", SIZES)
-def test_the_minimum_of_normals_mirrors_the_maximum(replicas):
-    assert expected_min_normal(replicas) == -expected_max_normal(replicas)
-
-
 def test_exponential_maxima_are_harmonic_numbers():
     partial_sums = itertools.accumulate(Fraction(1, k) for k in range(1, 60))
     assert [expected_max_exponential(replicas) for replicas in range(1, 60)] == list(partial_sums)
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 5, 33])
-def test_exponential_extremes_differ_by_the_maximum_of_one_replica_fewer(replicas):
-    # Memorylessness: after the first of G + 1 ends, the other G start afresh.
-    difference = expected_max_exponential(replicas + 1) - expected_min_exponential(replicas + 1)
-    assert difference == expected_max_exponential(replicas)
-
-
 @pytest.mark.parametrize("replicas", SIZES)
-def test_uniform_extremes_are_symmetric_about_one_half(replicas):
-    assert expected_max_uniform(replicas) + expected_min_uniform(replicas) == 1
-    # The idle share of the barrier, 1 - mean/max, is (G - 1)/(2G) (T36).
+def test_the_barrier_idles_half_of_g_less_one_in_g_with_uniform_loads(replicas):
+    # 1 - mean/max = 1 - (1/2)(G + 1)/G = (G - 1)/(2G) (T36).
     idle = 1 - Fraction(1, 2) / expected_max_uniform(replicas)
     assert idle == Fraction(replicas - 1, 2 * replicas)
 
@@ -109,8 +92,6 @@ def test_sample_maxima_equal_the_average_over_all_draws(sample, replicas):
     draws = list(itertools.product(sample, repeat=replicas))
     exact = Fraction(sum(map(max, draws)), len(draws))
     assert expected_max_sample(sample, replicas) == pytest.approx(float(exact), abs=1e-9)
-    exact = Fraction(sum(map(min, draws)), len(draws))
-    assert expected_min_sample(sample, replicas) == pytest.approx(float(exact), abs=1e-9)
 
 
 @given(

@@ -4,14 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from brtheory.analysis.statistics import (
     mean_with_interval,
     ratio_of_means,
-    weighted_percentiles,
 )
 from brtheory.errors import InputError
 
@@ -126,43 +125,3 @@ def test_a_ratio_to_zero_or_of_nothing_is_unknown():
 def test_unpaired_values_are_refused():
     with pytest.raises(InputError, match=r"^denominators: expected 2 values, one a pair, got 1"):
         ratio_of_means([1.0, 2.0], [1.0])
-
-
-occurrences = st.lists(
-    st.tuples(st.integers(-50, 50), st.integers(0, 9)), min_size=1, max_size=12
-).filter(lambda rows: any(count for _, count in rows))
-
-
-@given(rows=occurrences, percent=st.integers(0, 100))
-@example(rows=[(-5, 0), (3, 1)], percent=0)  # the smallest value that occurs, not the smallest
-@settings(max_examples=100, deadline=None)
-def test_weighted_percentiles_equal_the_nearest_rank_of_the_sample_written_out(rows, percent):
-    values, counts = zip(*rows, strict=True)
-    written_out = sorted(value for value, count in rows for _ in range(count))
-    # ceil(p n / 100) in integers; rank 0 would come before the smallest.
-    rank = max(1, -(-percent * len(written_out) // 100))
-    assert weighted_percentiles(values, counts, percents=[percent]) == (written_out[rank - 1],)
-
-
-def test_percentiles_come_in_the_order_asked_for():
-    assert weighted_percentiles([1, 2, 3], [1, 1, 1], percents=(99.9, 0, 50)) == (3.0, 1.0, 2.0)
-
-
-def test_percentiles_of_nothing_are_unknown():
-    assert weighted_percentiles([], [], percents=[50]) is None
-    assert weighted_percentiles([1.0, 2.0], [0, 0], percents=[50]) is None
-
-
-@pytest.mark.parametrize(
-    ("counts", "percents", "message"),
-    [
-        ([1], [50], r"^counts: expected 2 values, one a value, got 1"),
-        ([1, -1], [50], r"^counts\[1\]: expected an integer from 0"),
-        ([1.0, 1.0], [50], r"^counts: expected integers"),
-        ([1, 1], [101], r"^percents: expected 0 <= percent <= 100, got 101"),
-        ([1, 1], [float("nan")], r"^percents: expected 0 <= percent <= 100, got nan"),
-    ],
-)
-def test_bad_percentile_arguments_are_named(counts, percents, message):
-    with pytest.raises(InputError, match=message):
-        weighted_percentiles([1.0, 2.0], counts, percents=percents)
