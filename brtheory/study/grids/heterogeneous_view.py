@@ -3,6 +3,7 @@
 from brtheory.analysis.statistics import Measured
 from brtheory.study import wording
 from brtheory.study.choices import BASELINE
+from brtheory.study.figures import canvas
 from brtheory.study.figures.canvas import Drawing
 from brtheory.study.figures.curves import Curve, Sheet, curves_drawing, label_colour
 from brtheory.study.figures.heat import HeatMap, heat_drawing
@@ -139,8 +140,8 @@ def _slow_curve(document: GridDocument) -> Drawing:
         Sheet(
             name="slow-replica",
             title="One replica slower and slower",
-            caption="Throughput over JSQ's where all replicas are alike. Dashed: blind to speed. "
-            "Lines are 95 % intervals over seeds.",
+            caption="Throughput over JSQ's where all replicas are alike. Without marks: blind to "
+            "speed. Lines are 95 % intervals over seeds.",
             x_label="speed of the slow replica; the seven others run at 1",
             y_label="throughput / JSQ's, all alike",
             log_x=False,
@@ -186,7 +187,7 @@ def _worth_map(document: GridDocument) -> Drawing:
             columns=[_short(document, router) for router in routers],
             values=gains,
             texts=[[wording.NONE if g is None else f"{g:+.1f}" for g in line] for line in gains],
-            colour=label_colour("window"),
+            colour=canvas.SCORE,
         )
     )
 

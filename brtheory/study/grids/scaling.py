@@ -198,8 +198,9 @@ def _draw(document: GridDocument) -> list[Drawing]:
             Sheet(
                 name="growth",
                 title="Imbalance per replica",
-                caption="Both axes logarithmic. Dashed: G independent replicas whose slots are "
-                "always full, by Monte Carlo and by exact order statistics of normal loads.",
+                caption="Both axes logarithmic. Without marks: G independent replicas whose "
+                "slots are always full, by Monte Carlo and by exact order statistics of "
+                "normal loads.",
                 x_label="replicas, G",
                 y_label="imbalance / G, KV tokens",
                 log_y=True,

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from brtheory.errors import InputError
 from brtheory.simulation.spec import ArrivalSpec
+from brtheory.study.figures import canvas
 from brtheory.study.figures.canvas import Drawing
-from brtheory.study.figures.curves import label_colour
 from brtheory.study.figures.heat import HeatMap, heat_drawing
 from brtheory.study.grid.contenders import Scale, routers_axis
 from brtheory.study.grid.document import GridDocument, Table, Value
@@ -190,7 +190,7 @@ def _heat(document: GridDocument, arrivals: str, name: str) -> Drawing:
             columns=[document.title_of(ROUTER, label) for label in labels],
             values=[[None if r is None else 1 - r for r in line] for line in ratios],
             texts=[["–" if r is None else f"{r:.2f}" for r in line] for line in ratios],
-            colour=label_colour("window"),
+            colour=canvas.SCORE,
         )
     )
 
