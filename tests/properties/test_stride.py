@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brtheory.errors import InputError
-from brtheory.prediction.oracle import OraclePredictor
 from brtheory.routers.backend import compiled_available
-from brtheory.routers.registry import build_router, find_router
+from brtheory.routers.registry import find_router
 from brtheory.simulation.compiled.support import supported
-from brtheory.simulation.engine import Simulation
 from brtheory.simulation.plan import ArrivalPlan
-from brtheory.simulation.workload import ClusterShape, Lengths, StepTime
+from brtheory.simulation.workload import ClusterShape, StepTime
+from tests.unit.simulation.cases import lengths_of, plans, run_params, step_times
 
 if compiled_available():
     from brtheory.simulation.compiled.run import run_compiled
@@ -49,45 +48,11 @@ shapes = st.builds(
     slots=st.integers(1, 4),
     kv_capacity=st.one_of(st.none(), st.integers(70, 150)),
 )
-# Powers of two make sums of times exact, so that arrivals tie with the clock; 0.1 does not.
-step_times = st.sampled_from(
-    [StepTime(a0=2**-10, b0=2**-4), StepTime(a0=1e-3, b0=0.1), StepTime(a0=0.0, b0=0.5)]
-)
 prefills = st.sampled_from([(0.0, 0.0), (0.7, 0.0), (0.0, 2**-5)])
 
 
-@st.composite
-def plans(draw, requests):
-    n = len(requests)
-    fixed, per_token = draw(prefills)
-    prefill = fixed + per_token * np.array([float(prompt) for prompt, _ in requests])
-    kind = draw(st.sampled_from(["closed", "timed", "steps"]))
-    gaps = draw(st.lists(st.integers(0, 12), min_size=n, max_size=n))
-    if kind == "closed":
-        return ArrivalPlan("closed", prefill, population=draw(st.integers(1, 12)))
-    if kind == "timed":
-        return ArrivalPlan("timed", prefill, arrival_s=np.cumsum(gaps) / 16)
-    return ArrivalPlan("steps", prefill, ready_step=np.cumsum(gaps) * draw(st.integers(1, 9)))
-
-
-def lengths_of(requests):
-    prompts, outputs = zip(*requests, strict=True)
-    return Lengths(np.array(prompts, dtype=np.int64), np.array(outputs, dtype=np.int64))
-
-
-def engine(requests, name, params, backend, *, shape, plan, step_time, **options):
-    spec, lengths = find_router(name), lengths_of(requests)
-    router = build_router(spec, spec.params(**params), np.random.default_rng(7), backend=backend)
-    outputs = dict(enumerate(lengths.output_tokens.tolist()))
-    return Simulation(
-        lengths,
-        router,
-        shape=shape,
-        arrivals=plan.source(),
-        step_time=step_time,
-        predictor=OraclePredictor(outputs) if spec.needs_predictor else None,
-        **options,
-    ).run()
+def engine(requests, name, params, backend, **case):
+    return run_params(requests, name, find_router(name).params(**params), backend=backend, **case)
 
 
 def compiled(requests, name, params, *, shape, plan, step_time):
@@ -121,7 +86,7 @@ def assert_same(record, expected):
 def test_step_loop_event_skipping_and_compiled_loop_agree(name, params, data, requests):
     case = {
         "shape": data.draw(shapes),
-        "plan": data.draw(plans(requests)),
+        "plan": data.draw(plans(requests, prefills)),
         "step_time": data.draw(step_times),
     }
     expected = engine(requests, name, params, "reference", longest_stride=1, **case)

@@ -10,7 +10,6 @@ from brtheory.prediction.evaluation import train_on_start
 from brtheory.prediction.model_file import save_model
 from brtheory.prediction.prequential import Timeline, play
 from brtheory.prediction.registry import ONLINE_PREDICTORS
-from brtheory.prediction.survival import SurvivalPredictor
 from brtheory.prediction.training import TrainingSettings
 from brtheory.routers.params import HorizonParams
 from brtheory.routers.registry import find_router
@@ -21,33 +20,9 @@ from brtheory.simulation.run import RunConfig, build_predictor, simulate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import ClusterShape, Lengths, StepTime
 from brtheory.traces.schema import Trace
+from tests.unit.prediction.recorder import Recorder
 
 HORIZON = 6
-
-
-class Recorder(SurvivalPredictor):
-    """Writes down every call and every answer."""
-
-    def __init__(self):
-        super().__init__(refit_every=4)
-        self.calls = []
-
-    def observe_admitted(self, request):
-        super().observe_admitted(request)
-        self.calls.append(("admitted", request.id))
-
-    def observe_finished(self, request, *, output_tokens):
-        super().observe_finished(request, output_tokens=output_tokens)
-        self.calls.append(("finished", request.id, output_tokens))
-
-    def refit(self, running):
-        super().refit(running)
-        self.calls.append(("refit", sorted((r.id, age) for r, age in running)))
-
-    def predict(self, request, *, age, horizon):
-        answer = super().predict(request, age=age, horizon=horizon)
-        self.calls.append(("predict", request.id, age, answer))
-        return answer
 
 
 @pytest.fixture(scope="module")

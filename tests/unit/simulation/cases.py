@@ -46,37 +46,56 @@ unequal_shapes = st.lists(
 
 
 @st.composite
-def plans(draw, requests):
-    n, none = len(requests), np.zeros(len(requests))
+def plans(draw, requests, prefill_s=st.just((0.0, 0.0))):
+    """Closed, timed or stepwise arrivals; ``prefill_s`` draws seconds a request and a token."""
+    n = len(requests)
+    fixed, per_token = draw(prefill_s)
+    prefill = fixed + per_token * np.array([float(prompt) for prompt, _ in requests])
     kind = draw(st.sampled_from(["closed", "timed", "steps"]))
     gaps = draw(st.lists(st.integers(0, 12), min_size=n, max_size=n))
     if kind == "closed":
-        return ArrivalPlan("closed", none, population=draw(st.integers(1, 12)))
+        return ArrivalPlan("closed", prefill, population=draw(st.integers(1, 12)))
     if kind == "timed":
-        return ArrivalPlan("timed", none, arrival_s=np.cumsum(gaps) / 16)
-    return ArrivalPlan("steps", none, ready_step=np.cumsum(gaps) * draw(st.integers(1, 9)))
+        return ArrivalPlan("timed", prefill, arrival_s=np.cumsum(gaps) / 16)
+    return ArrivalPlan("steps", prefill, ready_step=np.cumsum(gaps) * draw(st.integers(1, 9)))
 
 
 def lengths_of(requests):
+    """Pairs of prompt and output tokens as the engine takes them."""
     prompts, outputs = zip(*requests, strict=True)
     return Lengths(np.array(prompts, dtype=np.int64), np.array(outputs, dtype=np.int64))
 
 
-def run(requests, name, *, shape, plan, step_time, backend="reference", predictor=None, **options):
+def run(requests, name, **case):
+    """Run a router of a name as in ``WITH_OPTIONS``."""
     name, _, option = name.partition(":")
-    spec, lengths = find_router(name), lengths_of(requests)
     given = {"horizon": "4"} if name == "brh" else {}
     given |= dict([option.split("=")]) if option else {}
-    params = params_from_text(spec.params, given, where=name)
-    router = build_router(spec, params, np.random.default_rng(7), backend=backend)
-    outputs = dict(enumerate(lengths.output_tokens.tolist()))
+    params = params_from_text(find_router(name).params, given, where=name)
+    return run_params(requests, name, params, **case)
+
+
+def run_params(
+    requests,
+    name,
+    params,
+    *,
+    shape,
+    plan,
+    step_time,
+    backend="reference",
+    predictor=None,
+    **options,
+):
+    """Run a router of these parameters on pairs of prompt and output tokens."""
+    lengths = lengths_of(requests)
     return Simulation(
         lengths,
-        router,
+        build_router(find_router(name), params, np.random.default_rng(7), backend=backend),
         shape=shape,
         arrivals=plan.source(),
         step_time=step_time,
-        predictor=predictor or OraclePredictor(outputs),
+        predictor=predictor or OraclePredictor(dict(enumerate(lengths.output_tokens.tolist()))),
         **options,
     ).run()
 

@@ -15,21 +15,10 @@ from brtheory.simulation.arrivals import ClosedArrivals, StepArrivals, TimedArri
 from brtheory.simulation.engine import Simulation
 from brtheory.simulation.metrics import summarise
 from brtheory.simulation.replay import ordered_lengths, replay
-from brtheory.simulation.workload import ClusterShape, Lengths, StepTime
+from brtheory.simulation.workload import ClusterShape, StepTime
 from tests.strategies import instances
+from tests.unit.simulation.cases import ROUTERS, lengths_of
 
-ROUTERS = [
-    "random",
-    "round-robin",
-    "p2c",
-    "jsq",
-    "engine-score",
-    "least-tokens",
-    "pool-fifo",
-    "br0",
-    "brh",
-    "window",
-]
 SECOND = StepTime(a0=0.0, b0=1.0)
 TOKEN = StepTime(a0=1.0, b0=0.0)
 
@@ -39,11 +28,6 @@ def build(name, seed=0, **params):
     if name == "brh":
         params.setdefault("horizon", 4)
     return spec.build(spec.params(**params), np.random.default_rng(seed))
-
-
-def lengths(*pairs):
-    prompts, outputs = zip(*pairs, strict=True)
-    return Lengths(np.array(prompts, dtype=np.int64), np.array(outputs, dtype=np.int64))
 
 
 def run(requests, router, arrivals, *, replicas=2, slots=1, step_time=SECOND, **options):
@@ -69,7 +53,7 @@ def no_prefill(n):
 
 def test_two_requests_on_two_replicas_by_hand():
     # Loads (10, 4), (11, 5), (-, 6): peaks 10 + 11 + 6, loads 14 + 16 + 6, spreads 6 + 6 + 6.
-    record = run(lengths((10, 2), (4, 3)), "jsq", at_once(2), step_time=TOKEN)
+    record = run(lengths_of([(10, 2), (4, 3)]), "jsq", at_once(2), step_time=TOKEN)
     totals = record.totals
     assert (totals.steps, totals.sum_peak, totals.sum_load, totals.sum_spread) == (3, 27, 36, 18)
     assert totals.decoded_tokens == 5
@@ -77,35 +61,35 @@ def test_two_requests_on_two_replicas_by_hand():
 
 
 def test_a_slot_freed_by_a_completion_is_taken_in_the_same_step():
-    record = run(lengths((5, 2), (5, 2)), "pool-fifo", at_once(2), replicas=1)
+    record = run(lengths_of([(5, 2), (5, 2)]), "pool-fifo", at_once(2), replicas=1)
     assert record.admitted_step.tolist() == [0, 2]
     assert record.admitted_s.tolist() == [0.0, 2.0]
 
 
 def test_the_clock_jumps_over_idle_time():
     arrivals = TimedArrivals(np.array([0.0, 100.0]), no_prefill(2))
-    record = run(lengths((5, 2), (5, 2)), "br0", arrivals)
+    record = run(lengths_of([(5, 2), (5, 2)]), "br0", arrivals)
     assert record.finished_s.tolist() == [2.0, 102.0]
     assert record.totals.steps == 4
 
 
 def test_an_open_arrival_joins_at_the_next_step_boundary():
     arrivals = TimedArrivals(np.array([0.0, 0.5]), no_prefill(2))
-    record = run(lengths((5, 4), (5, 1)), "jsq", arrivals)
+    record = run(lengths_of([(5, 4), (5, 1)]), "jsq", arrivals)
     assert record.admitted_s.tolist() == [0.0, 1.0]
     assert (record.admitted_s - record.ready_s).tolist() == [0.0, 0.5]
 
 
 def test_prefill_delays_readiness_and_counts_as_latency_not_as_wait():
     arrivals = TimedArrivals(np.array([0.0, 0.0]), np.array([3.0, 1.0]))
-    record = run(lengths((5, 1), (5, 1)), "pool-fifo", arrivals, replicas=1)
+    record = run(lengths_of([(5, 1), (5, 1)]), "pool-fifo", arrivals, replicas=1)
     assert record.ready_s.tolist() == [3.0, 1.0]
     assert record.admitted_s.tolist() == [3.0, 1.0]
     assert (record.finished_s - record.arrival_s).tolist() == [4.0, 2.0]
 
 
 def test_a_closed_loop_keeps_its_population():
-    requests = lengths(*[(5, 1 + i % 4) for i in range(40)])
+    requests = lengths_of([(5, 1 + i % 4) for i in range(40)])
     record = run(
         requests, "jsq", ClosedArrivals(40, population=7, prefill_s=no_prefill(40)), slots=2
     )
@@ -116,7 +100,7 @@ def test_a_closed_loop_keeps_its_population():
 
 def test_an_immediate_router_waits_in_its_own_queue():
     # Round-robin puts 0 and 2 on replica 0; request 2 waits there although replica 1 is free.
-    record = run(lengths((5, 5), (5, 1), (5, 1)), "round-robin", at_once(3))
+    record = run(lengths_of([(5, 5), (5, 1), (5, 1)]), "round-robin", at_once(3))
     assert record.replica.tolist() == [0, 1, 0]
     assert record.admitted_step.tolist() == [0, 0, 5]
 
@@ -124,7 +108,7 @@ def test_an_immediate_router_waits_in_its_own_queue():
 def test_a_request_larger_than_the_kv_capacity_is_named():
     with pytest.raises(InfeasibleError, match="request 1 reserves 14 KV tokens"):
         Simulation(
-            lengths((5, 2), (10, 4)),
+            lengths_of([(5, 2), (10, 4)]),
             build("jsq"),
             shape=ClusterShape(1, 1, kv_capacity=13),
             arrivals=at_once(2),
@@ -140,7 +124,7 @@ def test_a_router_that_strands_requests_is_an_error():
 
     with pytest.raises(BrtheoryError, match="left 2 requests waiting"):
         Simulation(
-            lengths((5, 2), (5, 2)), Lazy(), shape=ClusterShape(1, 1), arrivals=at_once(2)
+            lengths_of([(5, 2), (5, 2)]), Lazy(), shape=ClusterShape(1, 1), arrivals=at_once(2)
         ).run()
 
 
@@ -153,7 +137,7 @@ def test_a_router_that_overfills_a_replica_is_an_error():
 
     with pytest.raises(BrtheoryError, match="free slot"):
         Simulation(
-            lengths((5, 2), (5, 2)), Greedy(), shape=ClusterShape(1, 1), arrivals=at_once(2)
+            lengths_of([(5, 2), (5, 2)]), Greedy(), shape=ClusterShape(1, 1), arrivals=at_once(2)
         ).run()
 
 
@@ -201,7 +185,7 @@ def test_striding_equals_the_loop_over_every_step(data, name):
     """Every array, integer total, clock and energy agrees to the last bit."""
     n = data.draw(st.integers(1, 12))
     pair = st.tuples(st.integers(1, 30), st.integers(1, 25))
-    requests = lengths(*data.draw(st.lists(pair, min_size=n, max_size=n)))
+    requests = lengths_of(data.draw(st.lists(pair, min_size=n, max_size=n)))
     arrivals = data.draw(arrival_makers(n))
     step_time = StepTime(a0=0.013, b0=0.21)
     one, many = (
@@ -228,7 +212,7 @@ def test_a_router_is_told_reservations_only_where_kv_capacity_is_limited(kv_capa
 
     router = Curious()
     Simulation(
-        lengths((5, 2), (10, 4)),
+        lengths_of([(5, 2), (10, 4)]),
         router,
         shape=ClusterShape(1, 1, kv_capacity=kv_capacity),
         arrivals=at_once(2),
@@ -246,14 +230,14 @@ def test_observers_see_every_executed_step_once():
             self.peaks += int(loads.max(axis=0).sum())
 
     recorder = Recorder()
-    record = run(lengths((5, 9), (7, 4), (2, 6)), "br0", at_once(3), observers=[recorder])
+    record = run(lengths_of([(5, 9), (7, 4), (2, 6)]), "br0", at_once(3), observers=[recorder])
     assert recorder.steps == list(range(record.totals.steps))
     assert recorder.peaks == record.totals.sum_peak
 
 
 def test_progress_counts_every_completion():
     seen = []
-    run(lengths((5, 9), (7, 4), (2, 6)), "br0", at_once(3), on_progress=seen.append)
+    run(lengths_of([(5, 9), (7, 4), (2, 6)]), "br0", at_once(3), on_progress=seen.append)
     assert sum(seen) == 3
 
 
@@ -265,7 +249,7 @@ def test_an_instance_in_file_order_keeps_its_ids():
 
 
 def test_metrics_of_a_run_by_hand():
-    record = run(lengths((10, 2), (4, 3)), "jsq", at_once(2), step_time=TOKEN)
+    record = run(lengths_of([(10, 2), (4, 3)]), "jsq", at_once(2), step_time=TOKEN)
     metrics = summarise(record)
     assert metrics["imbalance_mean_tokens"] == pytest.approx((2 * 27 - 36) / 3)
     assert metrics["spread_mean_tokens"] == 6
@@ -278,5 +262,5 @@ def test_metrics_of_a_run_by_hand():
 
 def test_energy_of_one_replica_is_full_power():
     # u = 1 throughout: 400 W for the simulated time.
-    record = run(lengths((10, 5)), "jsq", at_once(1), replicas=1, step_time=StepTime(0.1, 1.0))
+    record = run(lengths_of([(10, 5)]), "jsq", at_once(1), replicas=1, step_time=StepTime(0.1, 1.0))
     assert record.totals.energy_j == pytest.approx(400 * record.totals.clock_s)
