@@ -15,8 +15,9 @@ import typst
 
 from brtheory.errors import BrtheoryError
 from brtheory.files import write_text_atomic
-from paper.collect import ROOT, collect
+from paper.collect import collect
 from paper.prose import typed_digits, used_keys
+from paper.sources import ROOT
 from paper.values import Values
 
 PAPER = ROOT / "paper"

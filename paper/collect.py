@@ -1,16 +1,7 @@
-"""Collectors: one function a result file, each adding texts, tables and figures under its keys."""
+"""Everything the paper may quote: one function a result file, each adding under its keys."""
 
-import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from benchmarks.window_report import blocks, read
-from brtheory.analysis.extremes import log_bound_overstatement
-from brtheory.simulation.benchmark.document import BenchDocument
 from brtheory.simulation.run import RunConfig, simulate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import ClusterShape, StepTime
@@ -19,76 +10,39 @@ from brtheory.study.campaign import LOAD_POINTS, LoadCurves
 from brtheory.study.choices import resolve_choices
 from brtheory.study.comparison_table import COLUMNS, table_rows
 from brtheory.study.figures.loads import load_curves
-from brtheory.study.grid.document import GridDocument, Table
-from brtheory.study.grid.study import read_grid
-from brtheory.study.grids.catalogue import VIEWS
 from brtheory.study.results import StudyDocument
 from brtheory.study.tasks import LoadSampler
 from brtheory.traces.workloads import generate_workload
-from paper.values import Source, Values
+from paper.grids import grids
+from paper.measured import exact_score, extremes, prediction, proxy, ticks, window
+from paper.sources import FONT, RESULTS, read
+from paper.statements import ledger
+from paper.values import Values
 from solvers.gap.document import GapDocument
 from solvers.gap.figures import YARDSTICKS, gap_strips
 from solvers.gap.page import interval_text
 from solvers.gap.shares import PARTS, mean_shares
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "docs" / "results"
-FONT = "Libertinus Serif"
-COMMANDS = {"bench.json": "brtheory bench"}
-"""Commands of result files that do not name theirs."""
 LEFT_OUT = ("time lost", "wait P50")
 """Columns of the study's table that the paper has no room for."""
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What the paper shows of a grid study.
-
-    Parameters
-    ----------
-    tables, figures
-        Key in the paper, and the table's place or the drawing's name in the study.
-    findings
-        Kinds of sentences.
-    intervals
-        Whether table cells carry their intervals.
-    """
-
-    tables: Mapping[str, int]
-    figures: Mapping[str, str]
-    findings: Sequence[str]
-    intervals: bool = False
-
-
-SHOWN = {
-    "scenarios": Shown(
-        {"scenarios": 0},
-        {"scenarios-light": "imbalance-light"},
-        ("saturated", "waiting", "prediction", "light"),
-    ),
-    "regimes": Shown({}, {"regimes-won": "won-backlog"}, ("step-time", "memory", "spread")),
-    "scaling": Shown({"fits": 3}, {"growth": "growth"}, ("independent", "normal", "fade")),
-    "energy": Shown({}, {}, ("energy-time",)),
-    "tables": Shown(
-        {"paper-private": 0, "paper-azure": 1}, {}, ("barrier-model", "order", "growth")
-    ),
-}
-
-
-TICKS = (
-    ("br0", 16, "steady"),
-    ("brh", 16, "steady"),
-    ("brh", 1024, "steady"),
-    ("brh", 1024, "burst"),
-    ("window", 16, "steady"),
-)
-"""Ticks the paper shows."""
 
 
 def collect() -> Values:
     """Everything the paper may quote."""
     values = Values()
-    for collector in (study, loads, grids, window, speed, extremes, gap, ledger):
+    for collector in (
+        study,
+        loads,
+        grids,
+        window,
+        prediction,
+        exact_score,
+        ticks,
+        proxy,
+        extremes,
+        gap,
+        ledger,
+    ):
         collector(values)
     values.tables["sources"] = [["file", "command", "revision", "started"]] + [
         [source.path, source.command, source.revision, source.started] for source in values.sources
@@ -98,7 +52,7 @@ def collect() -> Values:
 
 def study(values: Values) -> None:
     """The comparison of the README."""
-    document = StudyDocument.model_validate(_read(values, "study.json"))
+    document = StudyDocument.model_validate(read(values, "study.json"))
     conditions = document.conditions
     texts = values.texts
     texts["study.requests"] = f"{document.trace.requests:,}"
@@ -155,57 +109,9 @@ def loads(values: Values) -> None:
     values.texts["caption.loads"] = drawing.caption
 
 
-def grids(values: Values) -> None:
-    """Grid studies: which of their tables, drawings and sentences the paper shows."""
-    for name, shown in SHOWN.items():
-        view = VIEWS[name]
-        document = read_grid(GridDocument.model_validate(_read(values, f"{name}.json")), view)
-        for key, at in shown.tables.items():
-            values.tables[key] = _grid_table(document.tables[at], intervals=shown.intervals)
-        drawings = {drawing.name: drawing for drawing in view.draw(document)}
-        for key, drawing in shown.figures.items():
-            values.figures[key] = drawings[drawing].standalone(font=FONT)
-        sentences = [found.text for found in document.findings if found.kind in shown.findings]
-        if sentences:
-            values.findings[name] = sentences
-
-
-def window(values: Values) -> None:
-    """The window router's goals, and what each of its parts is worth."""
-    _read(values, "window.json")
-    tables = blocks(read(RESULTS / "window.json"), read(RESULTS / "window_ideas.json"))
-    values.tables["window-goals"] = _markdown_rows(tables["goals"])
-    values.tables["window-parts"] = _markdown_rows(tables["parts"])
-
-
-def speed(values: Values) -> None:
-    """A tick's and a token's time, on the machine that the result files name."""
-    bench = BenchDocument.model_validate(_read(values, "bench.json"))
-    values.texts["bench.machine"] = f"{bench.machine['cpu']}, {bench.machine['cores']} cores"
-    values.tables["ticks"] = [["router, G, moment", "reference", "numpy", "compiled"]]
-    for router, replicas, severity in TICKS:
-        found = {
-            tick.backend: tick
-            for tick in bench.tick
-            if (tick.router, tick.replicas, tick.severity) == (router, replicas, severity)
-        }
-        times = [found["compiled"].reference_p50_us] if "compiled" in found else [None]
-        times += [found[e].p50_us if e in found else None for e in ("numpy", "compiled")]
-        cells = [wording.NONE if time is None else f"{time:,.0f} µs" for time in times]
-        values.tables["ticks"].append([f"{router}, {replicas}, {severity}", *cells])
-
-
-def extremes(values: Values) -> None:
-    """How far the usual approximation of an expected maximum is off."""
-    for replicas in (2, 8):
-        over = log_bound_overstatement(replicas)
-        assert over is not None  # noqa: S101  # two replicas or more have one
-        values.texts[f"extremes.over{replicas}"] = f"{100 * over:.0f} %"
-
-
 def gap(values: Values) -> None:
     """Gaps to exact optima on small instances."""
-    document = GapDocument.model_validate(_read(values, "gap.json"))
+    document = GapDocument.model_validate(read(values, "gap.json"))
     values.texts["gap.cases"] = str(len(document.cases))
     values.texts["gap.largest"] = str(max(case.requests for case in document.cases))
     values.texts["gap.limit"] = f"{document.settings.time_limit_s:g} s"
@@ -228,63 +134,6 @@ def gap(values: Values) -> None:
     ]
     drawing = gap_strips(document, YARDSTICKS[0])
     values.figures["gap"] = drawing.standalone(font=FONT)
-
-
-def ledger(values: Values) -> None:
-    """Statements with their recorded verdicts; claims come from the register itself."""
-    record = json.loads((ROOT / "proofs" / "record.json").read_text(encoding="utf-8"))["statements"]
-    statements = import_module("proofs.register").STATEMENTS
-    counts: dict[str, int] = {}
-    true_rows, false_rows = [["id", "claim", "verdict", "layers"]], [["id", "claim"]]
-    for statement in statements:
-        entry = record.get(statement.id, {"verdict": "open", "layers": {}})
-        verdict = entry["verdict"]
-        counts[verdict] = counts.get(verdict, 0) + 1
-        values.statements[statement.id] = {"verdict": verdict, "title": statement.title}
-        if verdict == "refuted":
-            false_rows.append([statement.id, statement.claim])
-        else:
-            methods = sorted({key.split(":")[0] for key in entry["layers"]})
-            true_rows.append([statement.id, statement.claim, verdict, ", ".join(methods)])
-    values.tables["ledger"], values.tables["refuted"] = true_rows, false_rows
-    values.texts["ledger.count"] = str(len(statements))
-    for verdict in ("proved", "checked", "refuted", "open"):
-        values.texts[f"ledger.{verdict}"] = str(counts.get(verdict, 0))
-
-
-def _markdown_rows(text: str) -> list[list[str]]:
-    """Rows of a Markdown table, its rule left out; intervals, in brackets, left out too."""
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines()]
-    return [
-        [re.sub(r" \(\d[^)]*\)", "", cell) for cell in row]
-        for row in rows
-        if not set("".join(row)) <= set("- ")
-    ]
-
-
-def _grid_table(table: Table, *, intervals: bool) -> list[list[str]]:
-    """Rows of a study's table."""
-    rows = [[table.corner, *table.columns]]
-    for line in table.lines:
-        texts = [f"{e.text} {e.detail}".strip() if intervals else e.text for e in line.entries]
-        cells = zip(texts, line.entries, strict=True)
-        rows.append([line.title, *(f"*{text}*" if entry.best else text for text, entry in cells)])
-    return rows
-
-
-def _read(values: Values, name: str) -> Mapping[str, Any]:
-    document: Mapping[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
-    made = document.get("provenance", {"command": COMMANDS.get(name, ""), "revision": {}})
-    revision = {"commit": "", **made["revision"]}
-    mark = " (uncommitted changes)" if revision.get("dirty") else ""
-    source = Source(
-        f"docs/results/{name}",
-        re.sub(r" --out \S+", "", made["command"]),
-        f"{revision['commit'][:10]}{mark}",
-        made.get("started", "")[:16],
-    )
-    values.sources.append(source)
-    return document
 
 
 def _cell(cell: Any) -> str:
