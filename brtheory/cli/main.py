@@ -1,8 +1,7 @@
 """The ``brtheory`` command: assembles the commands and turns errors into exit codes.
 
-Exit codes: 0 success, 1 the answer is no (an infeasible assignment, a refuted certificate),
-2 bad input or a missing optional package, 130 interrupted. Errors are one line on standard error;
-``--debug`` shows the traceback instead.
+``brtheory --help`` states the exit codes. Errors are one line on standard error; ``--debug`` shows
+the traceback instead.
 
 Every command is an entry point of the group ``brtheory.commands``: a Typer app (a group) or a
 function (a command). Other packages of the distribution add theirs the same way.
@@ -45,11 +44,11 @@ class LazyGroup(TyperGroup):
 app = typer.Typer(
     cls=LazyGroup,
     name="brtheory",
-    help="Barrier-aware routing for data-parallel LLM decode.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="markdown",
 )
 
 
@@ -60,7 +59,16 @@ def options(
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
     ] = False,
 ) -> None:
-    """Answer one question: how much does decode lose at the step barrier, and what gets it back."""
+    """Route LLM decode behind a step barrier: what the barrier costs, and what gets it back.
+
+    Start with `brtheory study`, which needs no file: routers side by side on a workload, and a page
+    about it. `brtheory COMMAND --help` says what a command takes; most print one JSON object
+    with --json.
+
+    Exit codes: 0 done; 1 the answer is no (an infeasible assignment, a refuted certificate, a
+    failed proof, streams cut at the end); 2 bad input or a missing optional package, in one line on
+    standard error; 130 interrupted.
+    """
     del debug, show_version  # main() reads both before the command line is parsed
 
 

@@ -34,7 +34,9 @@ PredictorName = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
-InputFile = Annotated[Path, typer.Argument(help="JSON file.", show_default=False)]
+InputFile = Annotated[
+    Path, typer.Argument(help="JSON file (its form: `brtheory schema`).", show_default=False)
+]
 
 
 def parse_params(spec: RouterSpec, given: Sequence[str] | None) -> object:

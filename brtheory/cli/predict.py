@@ -10,19 +10,11 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from brtheory.cli.option_groups import grouped
 from brtheory.cli.options import Json, Seed
 from brtheory.cli.prediction_view import show_evaluation
 from brtheory.cli.progress import progress_bar
-from brtheory.cli.trace_input import (
-    ColumnsOption,
-    End,
-    OnErrorChoice,
-    OnErrorOption,
-    Start,
-    TraceFile,
-    WorkloadName,
-    load_requests,
-)
+from brtheory.cli.trace_input import RequestOptions
 from brtheory.errors import InputError
 from brtheory.files import write_text_atomic
 from brtheory.prediction.evaluation import (
@@ -54,7 +46,6 @@ from brtheory.simulation.run import RunConfig, build_predictor, seeded, simulate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import ClusterShape
 from brtheory.traces.figure import save_figure
-from brtheory.traces.schema import Trace
 
 app = typer.Typer(
     help="Predict whether running requests end within the next H steps, and when.",
@@ -66,31 +57,46 @@ app = typer.Typer(
 ORACLE = "oracle"
 ROUTER = "pool-fifo"
 
-Requests = Annotated[
-    int | None, typer.Option("--requests", "--limit", min=1, help="Use at most so many.")
-]
-Horizon = Annotated[
-    int,
-    typer.Option(
-        "--horizon", min=1, help="H: steps looked ahead; predictions refresh every H/2 steps."
-    ),
-]
-Replicas = Annotated[int, typer.Option("--replicas", min=1, help="Decode replicas, G.")]
-Slots = Annotated[int, typer.Option("--slots", min=1, help="Requests a replica decodes at once.")]
-Arrivals = Annotated[
-    str, typer.Option("--arrivals", help="closed:X, open:X, open:rho=R or all, as in simulate.")
-]
-Out = Annotated[Path | None, typer.Option("--out", help="Write the JSON to this file too.")]
-Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", help="Draw the calibration curve: a file ending in .svg or .png."),
-]
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The run the predictor is met in."""
+
+    horizon: Annotated[
+        int,
+        typer.Option(
+            "--horizon", min=1, help="H: steps looked ahead; predictions refresh every H/2 steps."
+        ),
+    ] = 80
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Decode replicas, G.")] = 8
+    slots: Annotated[
+        int, typer.Option("--slots", min=1, help="Requests a replica decodes at once.")
+    ] = 32
+    arrivals: Annotated[
+        str, typer.Option("--arrivals", help="closed:X, open:X, open:rho=R or all, as in simulate.")
+    ] = "closed:1.25"
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class ResultOptions:
+    """Where the scores go."""
+
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw the calibration curve: a file ending in .svg or .png."),
+    ] = None
+    out: Annotated[Path | None, typer.Option("--out", help="Write the JSON to this file too.")] = (
+        None
+    )
+    as_json: Json = False
 
 
 @app.command()
+@grouped
 def evaluate(
-    trace: TraceFile = None,
-    workload: WorkloadName = None,
+    *,
+    source: RequestOptions,
     predictor: Annotated[
         str,
         typer.Option(
@@ -100,7 +106,6 @@ def evaluate(
             "the run goes, or a --model. oracle: the truth.",
         ),
     ] = "survival",
-    horizon: Horizon = 80,
     model: Annotated[
         Path | None,
         typer.Option("--model", help="For learned: a file of `brtheory predict train`."),
@@ -115,18 +120,8 @@ def evaluate(
         int,
         typer.Option("--window", min=1, help="Recent requests the survival law is made from."),
     ] = DEFAULT_WINDOW,
-    requests: Requests = None,
-    on_error: OnErrorOption = OnErrorChoice.RAISE,
-    start: Start = None,
-    end: End = None,
-    columns: ColumnsOption = None,
-    replicas: Replicas = 8,
-    slots: Slots = 32,
-    arrivals: Arrivals = "closed:1.25",
-    seed: Seed = 0,
-    plot: Plot = None,
-    out: Out = None,
-    as_json: Json = False,
+    run: RunOptions,
+    result: ResultOptions,
 ) -> None:
     """Score a predictor on a run, online and in the order of time, as a proxy would meet it.
 
@@ -134,33 +129,27 @@ def evaluate(
     and every H/2 steps of its life, and learns a length only when a request has ended. Answers of
     the warm-up are not scored.
     """
-    source, dropped = load_requests(
-        trace, workload, requests=requests, seed=seed, on_error=on_error, start=start, end=end,
-        columns=columns,
-    )  # fmt: skip
-    run = _simulated(
-        source, dropped, shape=ClusterShape(replicas, slots), arrivals=arrivals, seed=seed
-    )
+    played = _simulated(source, run)
     options = PredictorOptions(
-        prefix_of=run.timeline.prefix_of,
+        prefix_of=played.timeline.prefix_of,
         window=window,
         model=None if model is None else load_model(model),
-        seed=seed,
+        seed=run.seed,
     )
-    chosen = _predictor(predictor, run.timeline, horizon=horizon, options=options)
-    document = _evaluated(run, chosen, name=predictor, horizon=horizon, warmup=warmup)
-    _report(document, plot=plot, out=out, as_json=as_json)
+    chosen = _predictor(predictor, played.timeline, horizon=run.horizon, options=options)
+    document = _evaluated(played, chosen, name=predictor, horizon=run.horizon, warmup=warmup)
+    _report(document, result)
 
 
 @app.command()
+@grouped
 def train(
+    *,
     model: Annotated[
         Path,
         typer.Option("--model", help="Write the model here, ending in .npz.", show_default=False),
     ],
-    trace: TraceFile = None,
-    workload: WorkloadName = None,
-    horizon: Horizon = 80,
+    source: RequestOptions,
     share: Annotated[
         float,
         typer.Option(
@@ -170,61 +159,44 @@ def train(
     rows: Annotated[
         int, typer.Option("--rows", min=1, help="Most training rows, the latest of the part.")
     ] = DEFAULT_MOST_ROWS,
-    requests: Requests = None,
-    on_error: OnErrorOption = OnErrorChoice.RAISE,
-    start: Start = None,
-    end: End = None,
-    columns: ColumnsOption = None,
-    replicas: Replicas = 8,
-    slots: Slots = 32,
-    arrivals: Arrivals = "closed:1.25",
-    seed: Seed = 0,
-    plot: Plot = None,
-    out: Out = None,
-    as_json: Json = False,
+    run: RunOptions,
+    result: ResultOptions,
 ) -> None:
     """Train the learned predictor on the first part of a run and score it on the rest.
 
     Needs scikit-learn (pip install 'brtheory[learned]'); using the model does not. The file holds
     plain arrays and one JSON header, so that loading one from elsewhere runs no code.
     """
-    source, dropped = load_requests(
-        trace, workload, requests=requests, seed=seed, on_error=on_error, start=start, end=end,
-        columns=columns,
-    )  # fmt: skip
-    run = _simulated(
-        source, dropped, shape=ClusterShape(replicas, slots), arrivals=arrivals, seed=seed
-    )
-    with progress_bar("sampling rows", total=len(run.timeline)) as advance:
+    played = _simulated(source, run)
+    with progress_bar("sampling rows", total=len(played.timeline)) as advance:
         trained = train_on_start(
-            run.timeline,
-            horizon=horizon,
+            played.timeline,
+            horizon=run.horizon,
             share=share,
-            rng=np.random.default_rng(seed),
+            rng=np.random.default_rng(run.seed),
             most_rows=rows,
             on_progress=advance,
         )
     save_model(trained, model)
-    options = PredictorOptions(prefix_of=run.timeline.prefix_of, model=trained, seed=seed)
-    chosen = build_online_predictor("learned", horizon=horizon, options=options)
-    document = _evaluated(run, chosen, name="learned", horizon=horizon, warmup=share)
-    _report(document, plot=plot, out=out, as_json=as_json)
-    if not as_json:
+    options = PredictorOptions(prefix_of=played.timeline.prefix_of, model=trained, seed=run.seed)
+    chosen = build_online_predictor("learned", horizon=run.horizon, options=options)
+    document = _evaluated(played, chosen, name="learned", horizon=run.horizon, warmup=share)
+    _report(document, result)
+    if not result.as_json:
         typer.echo(f"model: {model}")
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Played:
     timeline: Timeline
     document: RunDocument
 
 
-def _simulated(
-    trace: Trace, dropped: dict[str, int], *, shape: ClusterShape, arrivals: str, seed: int
-) -> _Run:
+def _simulated(given: RequestOptions, run: RunOptions) -> _Played:
     """Run the requests through a cluster with no prediction: admissions do not depend on it."""
-    source = seeded(trace, seed)
-    config = RunConfig(router=ROUTER, shape=shape, arrivals=parse_arrivals(arrivals))
+    trace, dropped = given.load(seed=run.seed)
+    source, shape = seeded(trace, run.seed), ClusterShape(run.replicas, run.slots)
+    config = RunConfig(router=ROUTER, shape=shape, arrivals=parse_arrivals(run.arrivals))
     with progress_bar("simulating", total=len(source)) as advance:
         record = simulate(source, config, on_progress=advance)
     timeline = Timeline(
@@ -241,10 +213,10 @@ def _simulated(
         replicas=shape.replicas,
         slots=shape.slots,
         arrivals=str(config.arrivals),
-        seed=seed,
+        seed=run.seed,
         dropped=dropped,
     )
-    return _Run(timeline, document)
+    return _Played(timeline, document)
 
 
 def _predictor(
@@ -263,34 +235,32 @@ def _predictor(
 
 
 def _evaluated(
-    run: _Run, predictor: Predictor, *, name: str, horizon: int, warmup: float
+    played: _Played, predictor: Predictor, *, name: str, horizon: int, warmup: float
 ) -> PredictEvaluateDocument:
-    with progress_bar(f"playing {name}", total=len(run.timeline)) as advance:
+    with progress_bar(f"playing {name}", total=len(played.timeline)) as advance:
         result: Evaluation = evaluate_predictor(
-            run.timeline, predictor, horizon=horizon, warmup=warmup, on_progress=advance
+            played.timeline, predictor, horizon=horizon, warmup=warmup, on_progress=advance
         )
     return evaluation_document(
         name,
         result.scores,
-        run=run.document,
+        run=played.document,
         horizon=horizon,
         warmup=warmup,
         scored_from=result.scored_from,
         query_us=query_microseconds(
-            run.timeline, predictor, result.answers, horizon=horizon, clock=time.perf_counter
+            played.timeline, predictor, result.answers, horizon=horizon, clock=time.perf_counter
         ),
     )
 
 
-def _report(
-    document: PredictEvaluateDocument, *, plot: Path | None, out: Path | None, as_json: bool
-) -> None:
+def _report(document: PredictEvaluateDocument, wanted: ResultOptions) -> None:
     text = json.dumps(document.model_dump(by_alias=True), allow_nan=False)
-    if plot is not None:
-        save_figure(calibration_figure(document), plot)
-    if out is not None:
-        write_text_atomic(out, text + "\n")
-    if as_json:
+    if wanted.plot is not None:
+        save_figure(calibration_figure(document), wanted.plot)
+    if wanted.out is not None:
+        write_text_atomic(wanted.out, text + "\n")
+    if wanted.as_json:
         typer.echo(text)
     else:
         show_evaluation(Console(), document)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from brtheory.cli.description_view import show_dropped
+from brtheory.cli.option_groups import grouped
 from brtheory.cli.options import Json, Params, PredictorName, RouterName, Seed, parse_params
 from brtheory.cli.progress import progress_bar
 from brtheory.cli.run_options import (
@@ -25,17 +26,7 @@ from brtheory.cli.run_options import (
     shape_from_options,
     transfer_from_options,
 )
-from brtheory.cli.trace_input import (
-    ColumnsOption,
-    End,
-    OnErrorChoice,
-    OnErrorOption,
-    Rate,
-    Start,
-    TraceFile,
-    WorkloadName,
-    load_requests,
-)
+from brtheory.cli.trace_input import RequestOptions
 from brtheory.files import write_text_atomic
 from brtheory.routers.registry import find_router
 from brtheory.simulation.arrivals import PrefillDelay
@@ -47,18 +38,10 @@ from brtheory.simulation.workload import DEFAULT_A0, DEFAULT_B0, ClusterShape, S
 from brtheory.traces.schema import Trace
 
 
+@grouped
 def simulate(
     router: RouterName,
-    trace: TraceFile = None,
-    workload: WorkloadName = None,
-    requests: Annotated[
-        int | None, typer.Option("--requests", "--limit", min=1, help="Use at most so many.")
-    ] = None,
-    on_error: OnErrorOption = OnErrorChoice.RAISE,
-    start: Start = None,
-    end: End = None,
-    rate: Rate = 1.0,
-    columns: ColumnsOption = None,
+    source: RequestOptions,
     replicas: Replicas = None,
     slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
     kv_capacity: Annotated[
@@ -121,17 +104,14 @@ def simulate(
         ),
         perturbation=perturbation_from_options(perturb),
     )
-    source, dropped = load_requests(
-        trace, workload, requests=requests, seed=seed, on_error=on_error, start=start, end=end,
-        rate=rate, columns=columns,
-    )  # fmt: skip
-    with progress_bar(f"simulating {router}", total=len(source)) as advance:
-        metrics = summarise(run_simulation(source, config, on_progress=advance))
+    trace, dropped = source.load(seed=seed)
+    with progress_bar(f"simulating {router}", total=len(trace)) as advance:
+        metrics = summarise(run_simulation(trace, config, on_progress=advance))
     document = json.dumps(
         {
             "router": router,
-            "trace": source.name,
-            "synthetic": source.synthetic,
+            "trace": trace.name,
+            "synthetic": trace.synthetic,
             "dropped": dropped,
             **metrics,
         }
@@ -142,7 +122,7 @@ def simulate(
         typer.echo(document)
     else:
         show_dropped(Console(), dropped)
-        _show(f"{router}, {_cluster(config.shape)}, {arrivals}", source, metrics)
+        _show(f"{router}, {_cluster(config.shape)}, {arrivals}", trace, metrics)
 
 
 def _cluster(shape: ClusterShape) -> str:

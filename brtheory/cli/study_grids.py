@@ -1,10 +1,12 @@
 """``brtheory study NAME``: the studies that span a grid, each with a page and a result file."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from brtheory.cli.option_groups import grouped
 from brtheory.cli.options import Json
 from brtheory.cli.progress import progress_bar
 from brtheory.cli.study_grid_view import show_grid
@@ -30,30 +32,43 @@ Seeds = Annotated[
         rich_help_panel="Study",
     ),
 ]
-Requests = Annotated[
-    int | None,
-    typer.Option(
-        "--requests",
-        min=1,
-        help="Requests of every run, instead of what the study asks for: small numbers show that "
-        "it works, not how large an effect is.",
-        rich_help_panel="Study",
-        show_default=False,
-    ),
-]
 EmbeddedWorkload = Annotated[
     str, typer.Option(help="Embedded workload (see `brtheory workloads list`).")
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        help="Folder of results.json, results.parquet, report/index.html and of the finished "
-        "cells, which are not computed twice. Default: results/ and the name of the study.",
-        rich_help_panel="Study",
-        show_default=False,
-    ),
-]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every study takes: how much to play, where to, and on what."""
+
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            "--requests",
+            min=1,
+            help="Requests of every run, instead of what the study asks for: small numbers show "
+            "that it works, not how large an effect is.",
+            rich_help_panel="Study",
+            show_default=False,
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder of results.json, results.parquet, report/index.html and of the finished "
+            "cells, which are not computed twice. Default: results/ and the name of the study.",
+            rich_help_panel="Study",
+            show_default=False,
+        ),
+    ] = None
+    jobs: Jobs = None
+    scheduler: Scheduler = None
+    as_json: Json = False
+
+    def scale(self, seeds: int) -> Scale:
+        """How much of the study is run."""
+        return Scale(seeds=seeds, requests=self.requests)
 
 
 def add_grid_studies(app: typer.Typer) -> None:
@@ -68,17 +83,10 @@ def add_grid_studies(app: typer.Typer) -> None:
         ("robustness", robustness),
         ("heterogeneous", heterogeneous),
     ):
-        app.command(name)(command)
+        app.command(name)(grouped(command))
 
 
-def tables(
-    seeds: Seeds = 5,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
-) -> None:
+def tables(*, seeds: Seeds = 5, run: Run) -> None:
     """The paper's two tables on surrogates of its traces, reported beside measured.
 
     The main comparison at 8 replicas on both workloads, and the growth from 4 to 16 replicas. The
@@ -88,11 +96,11 @@ def tables(
 
     `brtheory study tables --out results/tables`
     """
-    plan = paper_plan(Scale(seeds=seeds, requests=requests))
-    _study(plan, PAPER_TABLES, out, jobs, scheduler, as_json)
+    _study(paper_plan(run.scale(seeds)), PAPER_TABLES, run)
 
 
 def scenarios(
+    *,
     on: Annotated[
         str | None,
         typer.Option(
@@ -109,11 +117,7 @@ def scenarios(
         ),
     ] = None,
     seeds: Seeds = 3,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
+    run: Run,
 ) -> None:
     """Which router when: every router on ten kinds of requests, saturated and at 80 % load.
 
@@ -125,11 +129,12 @@ def scenarios(
     """
     names = NAMES if on is None else tuple(on.split(","))
     compared = ROUTERS if routers is None else tuple(dict.fromkeys(["jsq", *routers.split(",")]))
-    plan = scenario_plan(Scale(seeds=seeds, requests=requests), names=names, routers=compared)
-    _study(plan, SCENARIO_VIEW, out, jobs, scheduler, as_json)
+    plan = scenario_plan(run.scale(seeds), names=names, routers=compared)
+    _study(plan, SCENARIO_VIEW, run)
 
 
 def scaling(
+    *,
     workload: EmbeddedWorkload = "azure-2023-conv",
     slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
     largest: Annotated[
@@ -141,11 +146,7 @@ def scaling(
         ),
     ] = 256,
     seeds: Seeds = 3,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
+    run: Run,
 ) -> None:
     """Imbalance, idle time and throughput as replicas are added, beside independent replicas.
 
@@ -156,19 +157,11 @@ def scaling(
 
     `brtheory study scaling --largest 1024 --workload reasoning-r1`
     """
-    scale = Scale(seeds=seeds, requests=requests)
-    plan = scaling_plan(scale, workload=workload, slots=slots, largest=largest)
-    _study(plan, SCALING, out, jobs, scheduler, as_json)
+    plan = scaling_plan(run.scale(seeds), workload=workload, slots=slots, largest=largest)
+    _study(plan, SCALING, run)
 
 
-def regimes(
-    seeds: Seeds = 3,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
-) -> None:
+def regimes(*, seeds: Seeds = 3, run: Run) -> None:
     """When the choice of router matters: backlog, step time, memory and prompts as heat maps.
 
     Two planes: backlog against a0 L / b0 (how much of a step grows with load), and memory against
@@ -177,18 +170,10 @@ def regimes(
 
     `brtheory study regimes --seeds 5`
     """
-    plan = regime_plan(Scale(seeds=seeds, requests=requests))
-    _study(plan, REGIMES, out, jobs, scheduler, as_json)
+    _study(regime_plan(run.scale(seeds)), REGIMES, run)
 
 
-def energy(
-    seeds: Seeds = 3,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
-) -> None:
+def energy(*, seeds: Seeds = 3, run: Run) -> None:
     """Joules per token by router, under a power model for accelerators that wait.
 
     An accelerator is taken to draw 100 + 300 * u^0.7 W, u the share of a step in which it works. A
@@ -197,18 +182,10 @@ def energy(
 
     `brtheory study energy --seeds 5 --out results/energy`
     """
-    scale = Scale(seeds=seeds, requests=requests)
-    _study(energy_plan(scale), ENERGY, out, jobs, scheduler, as_json)
+    _study(energy_plan(run.scale(seeds)), ENERGY, run)
 
 
-def ablation(
-    seeds: Seeds = 5,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
-) -> None:
+def ablation(*, seeds: Seeds = 5, run: Run) -> None:
     """What each part and each setting is worth: one thing at a time away from the defaults.
 
     Settings of the tick (R_max, S_greedy, key order, candidates, stage 1) and of the horizon (H,
@@ -218,18 +195,14 @@ def ablation(
 
     `brtheory study ablation --out results/ablation`
     """
-    scale = Scale(seeds=seeds, requests=requests)
-    _study(ablation_plan(scale), ABLATION, out, jobs, scheduler, as_json)
+    _study(ablation_plan(run.scale(seeds)), ABLATION, run)
 
 
 def robustness(
+    *,
     workload: EmbeddedWorkload = "proprietary-surrogate",
     seeds: Seeds = 3,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
+    run: Run,
 ) -> None:
     """How routers degrade: wrong predictions, stale loads, wrong token counts, drift, bursts.
 
@@ -240,19 +213,15 @@ def robustness(
 
     `brtheory study robustness --workload azure-2023-conv --seeds 5`
     """
-    scale = Scale(seeds=seeds, requests=requests)
-    plan = robustness_plan(scale, workload=workload)
-    _study(plan, ROBUSTNESS, out, jobs, scheduler, as_json)
+    plan = robustness_plan(run.scale(seeds), workload=workload)
+    _study(plan, ROBUSTNESS, run)
 
 
 def heterogeneous(
+    *,
     workload: EmbeddedWorkload = "proprietary-surrogate",
     seeds: Seeds = 3,
-    requests: Requests = None,
-    out: Out = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    as_json: Json = False,
+    run: Run,
 ) -> None:
     """Replicas of unequal speed and slots: what it is worth to a router to know the speeds.
 
@@ -262,26 +231,22 @@ def heterogeneous(
 
     `brtheory study heterogeneous --workload reasoning-r1`
     """
-    scale = Scale(seeds=seeds, requests=requests)
-    plan = heterogeneous_plan(scale, workload=workload)
-    _study(plan, HETEROGENEOUS, out, jobs, scheduler, as_json)
+    plan = heterogeneous_plan(run.scale(seeds), workload=workload)
+    _study(plan, HETEROGENEOUS, run)
 
 
-def _study(
-    plan: Plan,
-    view: View,
-    out: Path | None,
-    jobs: int | None,
-    scheduler: str | None,
-    as_json: bool,
-) -> None:
+def _study(plan: Plan, view: View, run: Run) -> None:
     """Run a study and show it."""
-    folder = out or Path("results") / plan.name
+    folder = run.out or Path("results") / plan.name
     with progress_bar(f"study {plan.name}", total=len(plan.cells)) as advance:
         document = run_grid(
-            plan, view, folder=folder, invocation=invocation(jobs, scheduler), on_done=advance
+            plan,
+            view,
+            folder=folder,
+            invocation=invocation(run.jobs, run.scheduler),
+            on_done=advance,
         )
-    if as_json:
+    if run.as_json:
         typer.echo(document.model_dump_json(by_alias=True))
     else:
         show_grid(document, folder)

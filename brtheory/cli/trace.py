@@ -1,6 +1,8 @@
 """``brtheory trace``: what a trace file is, and how to turn it into a canonical one."""
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,10 +10,11 @@ import typer
 from rich.console import Console
 
 from brtheory.cli.description_view import show_description, show_dropped
+from brtheory.cli.option_groups import grouped
+from brtheory.cli.options import Json
 from brtheory.cli.trace_input import (
     ColumnsOption,
     End,
-    Limit,
     OnErrorChoice,
     OnErrorOption,
     Rate,
@@ -22,7 +25,7 @@ from brtheory.cli.trace_input import (
 from brtheory.traces.canonical import write_trace
 from brtheory.traces.describe import describe_stream
 from brtheory.traces.figure import description_figure, save_figure
-from brtheory.traces.read import read_trace, stream_trace
+from brtheory.traces.read import TraceStream, collect, stream_trace
 
 app = typer.Typer(
     help="Read traces of LLM requests: Azure, BurstGPT, Mooncake, Qwen, vidur, ServeGen, any CSV, "
@@ -41,36 +44,56 @@ File = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="For ServeGen, whose requests are sampled.")
-]
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """What to keep of a trace file, and what to do with its bad rows."""
+
+    on_error: OnErrorOption = OnErrorChoice.RAISE
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "--requests", min=1, help="Keep at most this many rows."),
+    ] = None
+    start: Start = None
+    end: End = None
+    rate: Rate = 1.0
+    columns: ColumnsOption = None
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="For ServeGen, whose requests are sampled.")
+    ] = 0
+
+    def stream(self, file: Path, advance: Callable[[int], None]) -> TraceStream:
+        """Open a trace file; ``advance`` is told how many bytes of it have been read."""
+        return stream_trace(
+            file,
+            on_error=self.on_error.value,
+            limit=self.limit,
+            start_s=self.start,
+            end_s=self.end,
+            rate=self.rate,
+            columns=parse_columns(self.columns),
+            seed=self.seed,
+            on_progress=advance,
+        )
 
 
 @app.command()
+@grouped
 def describe(
     file: File,
-    as_json: Annotated[bool, typer.Option("--json", help="Print plain JSON.")] = False,
+    reading: ReadingOptions,
+    as_json: Json = False,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Also draw it: a file ending in .svg or .png.")
     ] = None,
-    on_error: OnErrorOption = OnErrorChoice.RAISE,
-    limit: Limit = None,
-    start: Start = None,
-    end: End = None,
-    rate: Rate = 1.0,
-    columns: ColumnsOption = None,
-    seed: Seed = 0,
 ) -> None:
     """Say what a trace is: size, rate, burstiness, token percentiles, and what is unusual.
 
     Reads a file of any size in bounded memory. Percentiles are exact.
     """
     with reading_bar(file) as advance:
-        stream = stream_trace(
-            file, on_error=on_error.value, limit=limit, start_s=start, end_s=end, rate=rate,
-            columns=parse_columns(columns), seed=seed, on_progress=advance,
-        )  # fmt: skip
-        description = describe_stream(stream)
+        description = describe_stream(reading.stream(file, advance))
     if plot is not None:
         save_figure(description_figure(description), plot)
     if as_json:
@@ -80,19 +103,14 @@ def describe(
 
 
 @app.command()
+@grouped
 def convert(
     file: File,
     out: Annotated[
         Path, typer.Argument(help="Output ending in .csv or .parquet.", show_default=False)
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print plain JSON.")] = False,
-    on_error: OnErrorOption = OnErrorChoice.RAISE,
-    limit: Limit = None,
-    start: Start = None,
-    end: End = None,
-    rate: Rate = 1.0,
-    columns: ColumnsOption = None,
-    seed: Seed = 0,
+    reading: ReadingOptions,
+    as_json: Json = False,
 ) -> None:
     """Write a trace as a canonical file: arrival_s, prompt_tokens, output_tokens.
 
@@ -100,10 +118,7 @@ def convert(
     output appears whole or not at all.
     """
     with reading_bar(file) as advance:
-        result = read_trace(
-            file, on_error=on_error.value, limit=limit, start_s=start, end_s=end, rate=rate,
-            columns=parse_columns(columns), seed=seed, on_progress=advance,
-        )  # fmt: skip
+        result = collect(reading.stream(file, advance))
     write_trace(result.trace, out)
     if as_json:
         summary = {

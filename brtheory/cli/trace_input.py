@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +31,6 @@ OnErrorOption = Annotated[
         help="raise: stop at the first bad row. skip: drop bad rows and count them by reason.",
     ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Keep at most this many rows.")]
 Start = Annotated[
     float | None,
     typer.Option("--start", min=0.0, help="Keep rows from this second on, counted from the first."),
@@ -59,45 +59,49 @@ WorkloadName = Annotated[
 ]
 
 
-def load_requests(
-    trace: Path | None,
-    workload: str | None,
-    *,
-    requests: int | None,
-    seed: int,
-    on_error: OnErrorChoice = OnErrorChoice.RAISE,
-    start: float | None = None,
-    end: float | None = None,
-    rate: float = 1.0,
-    columns: str | None = None,
-) -> tuple[Trace, dict[str, int]]:
-    """Read the trace file or generate the workload, exactly one of which must be given.
+@dataclass(frozen=True)
+class RequestOptions:
+    """The requests of a run: of a trace file, or of an embedded workload."""
 
-    Returns
-    -------
-    tuple
-        The requests, and the rows dropped by reason.
+    trace: TraceFile = None
+    workload: WorkloadName = None
+    requests: Annotated[
+        int | None, typer.Option("--requests", "--limit", min=1, help="Use at most so many.")
+    ] = None
+    on_error: OnErrorOption = OnErrorChoice.RAISE
+    start: Start = None
+    end: End = None
+    rate: Rate = 1.0
+    columns: ColumnsOption = None
 
-    Raises
-    ------
-    InputError
-        If both or neither are given, an option does not go with a workload, or the input does not
-        fit.
-    """
-    if trace is not None and workload is None:
-        with reading_bar(trace) as advance:
-            result = read_trace(
-                trace, on_error=on_error.value, limit=requests, start_s=start, end_s=end,
-                rate=rate, columns=parse_columns(columns), seed=seed, on_progress=advance,
-            )  # fmt: skip
-        return result.trace, result.dropped
-    if workload is not None and trace is None:
-        refuse_reading_options(start=start, end=end, columns=columns)
-        generated = generate_workload(workload, requests=requests, seed=seed)
-        return generated.scaled(rate) if rate != 1 else generated, {}
-    raise InputError(
-        "input", "one of --trace FILE and --workload NAME", "both" if trace else "none"
-    )
+    def load(self, *, seed: int) -> tuple[Trace, dict[str, int]]:
+        """Read the trace file or generate the workload, exactly one of which must be given.
+
+        Returns
+        -------
+        tuple
+            The requests, and the rows dropped by reason.
+
+        Raises
+        ------
+        InputError
+            If both or neither are given, an option does not go with a workload, or the input does
+            not fit.
+        """
+        if self.trace is not None and self.workload is None:
+            with reading_bar(self.trace) as advance:
+                result = read_trace(
+                    self.trace, on_error=self.on_error.value, limit=self.requests,
+                    start_s=self.start, end_s=self.end, rate=self.rate,
+                    columns=parse_columns(self.columns), seed=seed, on_progress=advance,
+                )  # fmt: skip
+            return result.trace, result.dropped
+        if self.workload is not None and self.trace is None:
+            refuse_reading_options(start=self.start, end=self.end, columns=self.columns)
+            generated = generate_workload(self.workload, requests=self.requests, seed=seed)
+            return generated.scaled(self.rate) if self.rate != 1 else generated, {}
+        got = "both" if self.trace else "none"
+        raise InputError("input", "one of --trace FILE and --workload NAME", got)
 
 
 def refuse_reading_options(*, start: float | None, end: float | None, columns: str | None) -> None:

@@ -214,6 +214,11 @@ def read_trace(
         path, on_error=on_error, limit=limit, start_s=start_s, end_s=end_s, rate=rate,
         columns=columns, seed=seed, on_progress=on_progress,
     )  # fmt: skip
+    return collect(stream)
+
+
+def collect(stream: TraceStream) -> ReadResult:
+    """Read what is left of a stream into memory; raises as iterating over it does."""
     batches = list(stream)
     prefixes = [batch.prefix_id for batch in batches if batch.prefix_id is not None]
     trace = Trace(

@@ -22,8 +22,8 @@ from brtheory.cli.trace_input import (
     End,
     OnErrorChoice,
     OnErrorOption,
+    RequestOptions,
     Start,
-    load_requests,
     refuse_reading_options,
 )
 from brtheory.errors import InputError
@@ -171,10 +171,11 @@ def _cuts(
     if trace is None:
         refuse_reading_options(start=start, end=end, columns=columns)
         return [], []
-    read, dropped = load_requests(
-        trace, None, requests=MOST_TRACE_REQUESTS, seed=0, on_error=on_error, start=start,
-        end=end, columns=columns,
+    source = RequestOptions(
+        trace, requests=MOST_TRACE_REQUESTS, on_error=on_error, start=start, end=end,
+        columns=columns,
     )  # fmt: skip
+    read, dropped = source.load(seed=0)
     notes = [f"{rows:,} rows dropped: {reason}" for reason, rows in dropped.items()]
     return [trace_family(read, cut)], notes
 
