@@ -166,38 +166,6 @@ def test_every_replay_is_feasible_and_its_totals_are_the_judges(instance, name):
     assert totals.sum_load == instance.total_work
 
 
-@st.composite
-def arrival_makers(draw, n):
-    kind = draw(st.sampled_from(["closed", "timed", "steps"]))
-    prefill = np.array(draw(st.lists(st.sampled_from([0.0, 0.4, 2.5]), min_size=n, max_size=n)))
-    if kind == "closed":
-        population = draw(st.integers(1, n))
-        return lambda: ClosedArrivals(n, population=population, prefill_s=prefill)
-    times = np.sort(np.array(draw(st.lists(st.integers(0, 30), min_size=n, max_size=n))))
-    if kind == "timed":
-        return lambda: TimedArrivals(times * 0.7, prefill)
-    return lambda: StepArrivals(times)
-
-
-@settings(max_examples=150)
-@given(st.data(), st.sampled_from(ROUTERS))
-def test_striding_equals_the_loop_over_every_step(data, name):
-    """Every array, integer total, clock and energy agrees to the last bit."""
-    n = data.draw(st.integers(1, 12))
-    pair = st.tuples(st.integers(1, 30), st.integers(1, 25))
-    requests = lengths_of(data.draw(st.lists(pair, min_size=n, max_size=n)))
-    arrivals = data.draw(arrival_makers(n))
-    step_time = StepTime(a0=0.013, b0=0.21)
-    one, many = (
-        run(requests, name, arrivals(), step_time=step_time, slots=2, longest_stride=stride)
-        for stride in (1, None)
-    )
-    assert one.totals == many.totals
-    assert (one.window_start, one.window_end) == (many.window_start, many.window_end)
-    for field in ("replica", "admitted_step", "ready_s", "admitted_s", "finished_s"):
-        assert np.array_equal(getattr(one, field), getattr(many, field))
-
-
 @pytest.mark.parametrize(("kv_capacity", "told"), [(None, [0, 0]), (20, [7, 14])])
 def test_a_router_is_told_reservations_only_where_kv_capacity_is_limited(kv_capacity, told):
     """A reservation is prompt + output: anywhere else it would give the output length away."""
