@@ -52,7 +52,7 @@ def prediction(values: Values) -> None:
         "AUC",
         "reported",
         "Brier",
-        "of a constant",
+        "constant",
         "off by",
         "past gate",
     ]
