@@ -47,6 +47,11 @@ class Measured:
     interval: Interval | None
     count: int
 
+    @property
+    def ends(self) -> tuple[float, float] | tuple[None, None]:
+        """Lower and upper end of the interval, None where there is none."""
+        return (None, None) if self.interval is None else (self.interval.low, self.interval.high)
+
 
 def mean_with_interval(values: ArrayLike, *, confidence: float = 0.95) -> Measured | None:
     """Mean over seeds with its Student t interval.

@@ -173,20 +173,7 @@ class StepTimeFit:
         return self._weight**2 / self._squares if self._squares else 0.0
 
     def observe(self, max_load: float, seconds: float) -> None:
-        """Take in one step.
-
-        Parameters
-        ----------
-        max_load
-            M, tokens from 0 to ``MOST_TOKENS``.
-        seconds
-            Its duration, from ``SHORTEST_S`` to ``LONGEST_S``.
-
-        Raises
-        ------
-        InputError
-            If a number is out of range.
-        """
+        """Take in one step; parameters and errors as ``check_step``."""
         check_step(max_load, seconds)
         keep = self._forgetting
         self._squares = keep * keep * self._squares + 1

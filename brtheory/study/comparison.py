@@ -9,12 +9,12 @@ is the share of decode time for which a replica waits for the slowest one, avera
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from brtheory.analysis.statistics import Interval, Measured, mean_with_interval, ratio_of_means
+from brtheory.analysis.statistics import mean_with_interval, ratio_of_means
 from brtheory.simulation.run import RunConfig
 from brtheory.simulation.workload import StepTime
 from brtheory.study.campaign import RunCell
 from brtheory.study.choices import BASELINE
-from brtheory.study.results import SCOPES, Estimate, Number, Row, Scope, Summary
+from brtheory.study.results import SCOPES, Estimate, Number, Row, Scope, Summary, all_known
 from brtheory.study.tasks import Result
 
 
@@ -107,9 +107,11 @@ def _estimate(name: str, rows: Sequence[Row], baseline: Sequence[Row] | None) ->
         return None
     reference = _values(name, baseline or ())
     ratio = ratio_of_means(values, reference) if len(reference) == len(values) else None
-    low, high = _ends(mean)
+    low, high = mean.ends
     # JSQ's ratio to itself is 1 by definition: an interval would only look like a measurement.
-    ratio_low, ratio_high = (None, None) if rows[0].label == BASELINE else _ends(ratio)
+    ratio_low, ratio_high = (
+        (None, None) if ratio is None or rows[0].label == BASELINE else ratio.ends
+    )
     return Estimate(
         mean=mean.value,
         low=low,
@@ -122,11 +124,4 @@ def _estimate(name: str, rows: Sequence[Row], baseline: Sequence[Row] | None) ->
 
 
 def _values(name: str, rows: Sequence[Row]) -> list[float]:
-    values = [row.metrics.get(name) for row in rows]
-    known = [float(value) for value in values if value is not None]
-    return known if len(known) == len(values) else []
-
-
-def _ends(measured: Measured | None) -> tuple[float | None, float | None]:
-    interval: Interval | None = None if measured is None else measured.interval
-    return (None, None) if interval is None else (interval.low, interval.high)
+    return all_known(row.metrics.get(name) for row in rows)

@@ -5,7 +5,7 @@ Everything but ``provenance`` depends on the configuration, the trace and the co
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -171,13 +171,17 @@ class StudyDocument(Contract):
     def values(self, label: str, metric: str) -> list[float]:
         """One value a seed over the main scope; empty if one is missing."""
         rows = [r for r in self.rows if (r.section, r.label) == ("routers", label)]
-        values = [r.metrics.get(metric) for r in rows if r.scope == self.main_scope]
-        known = [float(value) for value in values if value is not None]
-        return known if len(known) == len(values) else []
+        return all_known(r.metrics.get(metric) for r in rows if r.scope == self.main_scope)
 
     def router(self, label: str) -> RouterFacts | None:
         """A router of the study by label."""
         return next((facts for facts in self.routers if facts.label == label), None)
+
+
+def all_known(values: Iterable[Number]) -> list[float]:
+    """The values as floats; none at all if one is unknown."""
+    known = list(values)
+    return [float(value) for value in known if value is not None] if None not in known else []
 
 
 def json_schema_text() -> str:

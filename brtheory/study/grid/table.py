@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from brtheory.analysis.statistics import Measured, mean_with_interval, ratio_of_means
+from brtheory.analysis.statistics import mean_with_interval, ratio_of_means
 from brtheory.study.comparison import scope_metrics
 from brtheory.study.grid.document import Baseline, GridEstimate, GridSummary, Value
 from brtheory.study.grid.plan import Cell
-from brtheory.study.results import SCOPES, Number, Scope
+from brtheory.study.results import SCOPES, Number, Scope, all_known
 from brtheory.study.tasks import Result, RunTask, StationaryTask
 
 Labels = tuple[tuple[str, Value], ...]
@@ -112,10 +112,10 @@ def _estimate(name: str, rows: Sequence[Row], against: Sequence[Row]) -> GridEst
         return None
     paired = [row.seed for row in rows] == [row.seed for row in against] and bool(reference)
     ratio = ratio_of_means(values, reference) if paired else None
-    low, high = _ends(mean)
+    low, high = mean.ends
     # A ratio to itself is 1 by definition: an interval would only look like a measurement.
     itself = bool(rows and against and rows[0].group == against[0].group)
-    ratio_low, ratio_high = (None, None) if itself else _ends(ratio)
+    ratio_low, ratio_high = (None, None) if itself or ratio is None else ratio.ends
     return GridEstimate(
         mean=mean.value,
         low=low,
@@ -128,11 +128,4 @@ def _estimate(name: str, rows: Sequence[Row], against: Sequence[Row]) -> GridEst
 
 
 def _values(name: str, rows: Sequence[Row]) -> list[float]:
-    values = [row.metrics.get(name) for row in rows]
-    known = [float(value) for value in values if value is not None]
-    return known if len(known) == len(values) else []
-
-
-def _ends(measured: Measured | None) -> tuple[float | None, float | None]:
-    interval = None if measured is None else measured.interval
-    return (None, None) if interval is None else (interval.low, interval.high)
+    return all_known(row.metrics.get(name) for row in rows)

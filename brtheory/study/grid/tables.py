@@ -137,8 +137,7 @@ def compare_seeds(top: GridEstimate | None, bottom: GridEstimate | None) -> Meas
 
 def measured_text(measured: Measured) -> str:
     """``0.22 [0.20, 0.24]``."""
-    ends = measured.interval
-    low, high = (None, None) if ends is None else (ends.low, ends.high)
+    low, high = measured.ends
     return f"{wording.ratio(measured.value)} {wording.interval(low, high, digits=2)}".strip()
 
 

@@ -123,8 +123,7 @@ def _worth_entry(document: GridDocument, cluster: str, router: str) -> Entry:
     measured = worth(document, cluster, router)
     if measured is None:
         return NOTHING
-    ends = measured.interval
-    low, high = (None, None) if ends is None else (ends.low, ends.high)
+    low, high = measured.ends
     return gain_entry(
         GridEstimate(
             mean=measured.value, low=None, high=None, values=[], ratio=measured.value,

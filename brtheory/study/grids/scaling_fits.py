@@ -74,13 +74,13 @@ def _measured(
 ) -> Derived:
     measured = mean_with_interval(values)
     assert measured is not None  # noqa: S101  # a study has at least one seed
-    ends = measured.interval
+    low, high = measured.ends
     return Derived(
         name=name,
         labels=dict(labels),
         value=measured.value,
-        low=None if ends is None else ends.low,
-        high=None if ends is None else ends.high,
+        low=low,
+        high=high,
         unit=unit,
         source=source,
     )
