@@ -99,7 +99,8 @@ def prove(
     else:
         _print_table(rows)
     if record:
-        write_record(recorded(rows, known, date=today))
+        # Read again: another run may have recorded other statements in the meantime.
+        write_record(recorded(rows, read_record(), date=today))
     if not all(row.as_expected for row in rows):
         raise typer.Exit(1)
 

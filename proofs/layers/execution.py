@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from proofs.layers.executor import FalsifiedError, UndecidedError, explore
+from proofs.layers.executor import MOST_PATHS, FalsifiedError, UndecidedError, explore
 from proofs.layers.smt import model_text
 from proofs.statement import Layer, Method, Outcome, Verdict
 
@@ -23,11 +23,14 @@ class Program:
         Comparisons of symbolic reals, assumed of the inputs.
     name
         Tells the programs of one statement apart.
+    most_paths
+        With more the layer is open: what was not explored was not shown.
     """
 
     run: Callable[[], Iterable[tuple[str, object]]]
     assuming: Sequence[object] = ()
     name: str = "program"
+    most_paths: int = MOST_PATHS
 
 
 def execution(
@@ -56,7 +59,9 @@ def execution(
         paths = obligations = 0
         for program in programs():
             try:
-                seen = explore(program.run, assuming=program.assuming)
+                seen = explore(
+                    program.run, assuming=program.assuming, most_paths=program.most_paths
+                )
             except FalsifiedError as error:
                 what = f"{program.name}: fails: {error.name}"
                 return Outcome(Verdict.REFUTED, what, model_text(error.model))

@@ -10,15 +10,18 @@ add obligations.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import z3
 
-from proofs.layers.linear import ANY, KnownSigns, Undo
-from proofs.layers.reals import DECIDERS, Term, Truth, condition_of
+from proofs.layers.linear import ANY, CONSTANT, KnownSigns, Number, Question, Undo, sign
+from proofs.layers.reals import DECIDERS, Term, Truth, condition_of, linear_condition
 
 SOLVER_WORK = 20_000_000
 """z3's resource limit for one question: seconds of work, where questions here take milliseconds."""
+
+MOST_PATHS = 1_000_000
 
 
 class FalsifiedError(Exception):
@@ -47,7 +50,8 @@ class _Branch:
     """One decision: which side was taken, and whether the other is still to be explored.
 
     A forced one, which the path so far implies, adds nothing to the path and is not asserted.
-    ``learned`` is how to forget what the decision said about a sign.
+    ``learned`` is how to forget what the decision said about a sign, ``other_point`` a point of
+    the other side, where one is known.
     """
 
     asked: Truth
@@ -55,13 +59,14 @@ class _Branch:
     other_open: bool
     forced: bool = True
     learned: Undo = None
+    other_point: "Point | None" = None
 
 
 def explore(
     program: Callable[[], Iterable[tuple[str, object]]],
     *,
     assuming: Iterable[object] = (),
-    most_paths: int = 1_000_000,
+    most_paths: int = MOST_PATHS,
 ) -> Exploration:
     """Run a program on every feasible path and check its obligations there.
 
@@ -87,7 +92,7 @@ def explore(
         DECIDERS.append(search)
         try:
             for name, obligation in program():
-                search.check(name, condition_of(obligation))
+                search.check(name, obligation)
                 seen.obligations += 1
         finally:
             DECIDERS.pop()
@@ -99,6 +104,33 @@ def explore(
             raise UndecidedError(message)
 
 
+class Point:
+    """Inputs that satisfy a path, as a solver found them.
+
+    Parameters
+    ----------
+    model
+        z3's.
+    """
+
+    __slots__ = ("_model", "_values")
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._values = {declared.name(): _exact_value(model[declared]) for declared in model}
+
+    def satisfies(self, asked: Truth) -> bool:
+        """Whether the comparison holds here."""
+        if asked.question is None or None in self._values.values():
+            return bool(z3.is_true(self._model.eval(asked.condition, model_completion=True)))
+        key, signs = asked.question
+        value = sum(factor * self._value(name) for name, factor in key)
+        return bool(signs & sign(value))
+
+    def _value(self, name: str) -> Number:
+        return 1 if name == CONSTANT else self._values.get(name) or 0
+
+
 class _Search:
     """Depth-first search over branches; the solver holds one level for each decision taken."""
 
@@ -108,7 +140,7 @@ class _Search:
         self.solver.add(*assumptions)
         self.trail: list[_Branch] = []
         self.position = 0
-        self.model: Any = None
+        self.point: Point | None = None
         self.known = KnownSigns()
         if self.solver.check() != z3.sat:
             message = "the assumptions have no model"
@@ -126,11 +158,15 @@ class _Search:
         self.position += 1
         return branch.taken
 
-    def check(self, name: str, obligation: Term) -> None:
+    def check(self, name: str, obligation: object) -> None:
         """Show that an obligation holds on this path."""
-        if obligation is True or (z3.is_expr(obligation) and z3.is_true(z3.simplify(obligation))):
+        asked = obligation.question if isinstance(obligation, Truth) else None
+        if obligation is True or (asked is not None and self.known.answer(asked)):
             return
-        answer = self.solver.check(z3.Not(obligation))
+        condition = condition_of(obligation)
+        if z3.is_expr(condition) and z3.is_true(z3.simplify(condition)):
+            return
+        answer = self.solver.check(z3.Not(condition))
         if answer == z3.sat:
             raise FalsifiedError(name, self.solver.model())
         if answer != z3.unsat:
@@ -142,13 +178,14 @@ class _Search:
         if self.position != len(self.trail):
             message = "the program took other decisions when it was replayed"
             raise RuntimeError(message)
-        self.position, self.model = 0, None
+        self.position = 0
         while self.trail:
             last = self.trail.pop()
             self.known.forget(last.learned)
             if not last.forced:
                 self.solver.pop()
             if last.other_open:
+                self.point = last.other_point
                 self._enter(_Branch(last.asked, not last.taken, other_open=False, forced=False))
                 return True
         return False
@@ -157,29 +194,47 @@ class _Search:
         asked = branch.asked
         if not branch.forced:
             self.solver.push()
-            self.solver.add(asked.condition if branch.taken else z3.Not(asked.condition))
-        if asked.difference is not None:
-            signs = asked.signs if branch.taken else ANY - asked.signs
-            branch.learned = self.known.learn(asked.difference, signs)
+            self.solver.add(_side(asked, taken=branch.taken))
+        if asked.question is not None:
+            branch.learned = self.known.learn(_answered(asked.question, taken=branch.taken))
         self.trail.append(branch)
 
     def _implied_branch(self, asked: Truth) -> _Branch | None:
         """The side that the path implies without a solver, None where it needs one."""
-        if asked.difference is None:
+        if asked.question is None:
             plain = z3.simplify(asked.condition)
             constant = z3.is_true(plain) or z3.is_false(plain)
             return _Branch(asked, z3.is_true(plain), other_open=False) if constant else None
-        side = self.known.answer(asked.difference, asked.signs)
+        side = self.known.answer(asked.question)
         return None if side is None else _Branch(asked, side, other_open=False)
 
     def _fresh_branch(self, asked: Truth) -> _Branch:
-        # A model of the path shows one side feasible for free; only the other needs the solver.
-        condition = asked.condition
-        if self.model is None and self.solver.check() == z3.sat:
-            self.model = self.solver.model()
-        if self.model is None:
+        # A point of the path shows one side feasible for free; only the other needs the solver.
+        if self.point is None and self.solver.check() == z3.sat:
+            self.point = Point(self.solver.model())
+        if self.point is None:
             return _Branch(asked, taken=True, other_open=True, forced=False)
-        side = bool(z3.is_true(self.model.eval(condition, model_completion=True)))
-        other = self.solver.check(z3.Not(condition) if side else condition)
-        forced = other == z3.unsat
-        return _Branch(asked, side, other_open=not forced, forced=forced)
+        side = self.point.satisfies(asked)
+        answer = self.solver.check(_side(asked, taken=not side))
+        other = Point(self.solver.model()) if answer == z3.sat else None
+        forced = answer == z3.unsat
+        return _Branch(asked, side, other_open=not forced, forced=forced, other_point=other)
+
+
+def _side(asked: Truth, *, taken: bool) -> Term:
+    if asked.question is not None:
+        return linear_condition(_answered(asked.question, taken=taken))
+    return asked.condition if taken else z3.Not(asked.condition)
+
+
+def _answered(question: Question, *, taken: bool) -> Question:
+    key, signs = question
+    return key, signs if taken else ANY - signs
+
+
+def _exact_value(value: Any) -> Number | None:
+    """An input's value, None where it is no rational number."""
+    if not z3.is_rational_value(value):
+        return None
+    whole, parts = value.numerator_as_long(), value.denominator_as_long()
+    return whole if parts == 1 else Fraction(whole, parts)

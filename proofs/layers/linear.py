@@ -10,6 +10,7 @@ and of its mirror image, without a solver. Most comparisons of a program repeat 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 
 Number = int | Fraction
@@ -20,8 +21,12 @@ Key = tuple[tuple[str, int], ...]
 CONSTANT = ""
 NEGATIVE, ZERO, POSITIVE = 1, 2, 4
 ANY = NEGATIVE | ZERO | POSITIVE
+KEYS_KEPT = 1 << 18
 
-Undo = tuple[Key, int] | None
+Question = tuple[Key, int]
+"""A form's key, empty for a constant, and the signs asked for."""
+
+Undo = Question | None
 """What to put back when a decision is taken back: a key and the signs it had."""
 
 
@@ -31,17 +36,17 @@ class KnownSigns:
 
     possible: dict[Key, int] = field(default_factory=dict)
 
-    def answer(self, form: Form, signs: int) -> bool | None:
+    def answer(self, question: Question) -> bool | None:
         """Whether the form has one of these signs, None where that is not known."""
-        key, asked = _question(form, signs)
-        left = self.possible.get(key, ANY) if key else _sign(form.get(CONSTANT, 0))
+        key, asked = question
+        left = self.possible.get(key, ANY) if key else ZERO
         if not left & asked:
             return False
         return True if not left & ~asked else None
 
-    def learn(self, form: Form, signs: int) -> Undo:
+    def learn(self, question: Question) -> Undo:
         """Keep that the form has one of these signs; return how to forget it again."""
-        key, asked = _question(form, signs)
+        key, asked = question
         before = self.possible.get(key, ANY)
         self.possible[key] = before & asked
         return key, before
@@ -82,21 +87,32 @@ def constant_of(form: Form) -> Number | None:
     return form.get(CONSTANT, 0)
 
 
-def _question(form: Form, signs: int) -> tuple[Key, int]:
-    """The form's key, empty for a constant, and the signs asked for, turned as the key is."""
-    items = sorted(form.items())
+def question(form: Form, signs: int) -> Question:
+    """Ask whether a form has one of these signs; equal questions are equal.
+
+    A constant's answer is put into the signs: the question is whether zero has one of them.
+    """
+    key, turned = _key(tuple(sorted(form.items())))
+    if not key:
+        return (), ANY if sign(form.get(CONSTANT, 0)) & signs else ANY - ZERO
+    return key, _mirror(signs) if turned else signs
+
+
+def sign(value: Number) -> int:
+    """The sign of an exact number."""
+    return POSITIVE if value > 0 else NEGATIVE if value < 0 else ZERO
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _key(items: tuple[tuple[str, Number], ...]) -> tuple[Key, bool]:
+    """The form over its content, first coefficient positive; whether that turned its sign."""
     first = next((value for name, value in items if name != CONSTANT), None)
     if first is None:
-        return (), signs
+        return (), False
     whole = lcm(*[value.denominator for _, value in items])
     content = gcd(*[int(value * whole) for _, value in items])
     turn = content if first > 0 else -content
-    key = tuple((name, int(value * whole) // turn) for name, value in items)
-    return key, signs if first > 0 else _mirror(signs)
-
-
-def _sign(value: Number) -> int:
-    return POSITIVE if value > 0 else NEGATIVE if value < 0 else ZERO
+    return tuple((name, int(value * whole) // turn) for name, value in items), first < 0
 
 
 def _mirror(signs: int) -> int:

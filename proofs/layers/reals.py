@@ -6,7 +6,7 @@ expression; z3's expression of a linear one is only built when a solver is asked
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import z3
@@ -14,14 +14,17 @@ import z3
 from proofs.layers.linear import (
     ANY,
     CONSTANT,
+    KEYS_KEPT,
     NEGATIVE,
     POSITIVE,
     ZERO,
     Form,
     Number,
+    Question,
     combined,
     constant,
     constant_of,
+    question,
     scaled,
 )
 
@@ -47,17 +50,15 @@ class Truth:
     ----------
     condition
         Builds the z3 Boolean.
-    difference, signs
-        Where both sides are linear: their difference, and the signs for which this is true.
+    question
+        Where both sides are linear: the same as a question about the sign of their difference.
     """
 
-    __slots__ = ("_build", "_condition", "difference", "signs")
+    __slots__ = ("_build", "_condition", "question")
 
-    def __init__(
-        self, condition: Callable[[], Term], difference: Form | None = None, *, signs: int = ANY
-    ) -> None:
+    def __init__(self, condition: Callable[[], Term], question: Question | None = None) -> None:
         self._build, self._condition = condition, None
-        self.difference, self.signs = difference, signs
+        self.question = question
 
     def __bool__(self) -> bool:
         if not DECIDERS:
@@ -171,14 +172,23 @@ class Real:
     def _compared(self, other: object, signs: int) -> Truth:
         mine, theirs = self.form, form_of(other)
         if mine is not None and theirs is not None:
-            difference = combined(mine, theirs, -1)
-            return Truth(lambda: _sign_is(_linear_term(difference), signs), difference, signs=signs)
+            asked = question(combined(mine, theirs, -1), signs)
+            return Truth(lambda: linear_condition(asked), asked)
         return Truth(lambda: _sign_is(self.term - term_of(other), signs))
 
 
 def condition_of(value: object) -> Term:
     """The z3 Boolean of a symbolic comparison, without taking a branch; others unchanged."""
     return value.condition if isinstance(value, Truth) else value
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def linear_condition(question: Question) -> Term:
+    """The z3 Boolean of a question about a linear form's sign."""
+    key, signs = question
+    if signs == ANY or not key:
+        return z3.BoolVal(signs == ANY or bool(signs & ZERO))
+    return _sign_is(_linear_term(dict(key)), signs)
 
 
 def both(*parts: object) -> Truth:
@@ -247,12 +257,12 @@ def _linear_term(form: Form) -> Term:
 
 
 def _sign_is(term: Term, signs: int) -> Term:
-    relations = {
-        NEGATIVE: term < 0,
-        NEGATIVE | ZERO: term <= 0,
-        ZERO: term == 0,
-        ZERO | POSITIVE: term >= 0,
-        POSITIVE: term > 0,
-        NEGATIVE | POSITIVE: term != 0,
+    relations: dict[int, Callable[[], Term]] = {
+        NEGATIVE: lambda: term < 0,
+        NEGATIVE | ZERO: lambda: term <= 0,
+        ZERO: lambda: term == 0,
+        ZERO | POSITIVE: lambda: term >= 0,
+        POSITIVE: lambda: term > 0,
+        NEGATIVE | POSITIVE: lambda: term != 0,
     }
-    return relations[signs]
+    return relations[signs]()

@@ -23,9 +23,8 @@ RULES = (
     Rule(greedy=9, margin_first=True),
     Rule(greedy=9, window=2),
 )
-STAGE_1 = RULES[:2]
-BOTH_STAGES = RULES[2:4]
-"""With four requests: each variant takes a hundred times what it takes with three."""
+STAGE_1, BOTH_STAGES, STAGE_2 = RULES[:2], RULES[2:4], RULES[4:]
+"""With four requests a variant has twenty times the paths it has with three."""
 
 
 def _refinement(
@@ -151,6 +150,11 @@ T28 = Statement(
         execution(
             "both stages, G = 2, 4 requests, all real loads and prompts, 2 variants",
             lambda: _refinement(4, ((2, 2),), BOTH_STAGES),
+            nightly=True,
+        ),
+        execution(
+            "stage 2, G = 2, 4 requests, all real loads and prompts, 3 variants",
+            lambda: _refinement(4, ((2, 2),), STAGE_2),
             nightly=True,
         ),
         exhaustive("G = 1, 2, up to 3 requests, integers", _small_ticks, _refines),

@@ -128,6 +128,16 @@ def test_the_executor_refuses_a_program_with_too_many_paths():
         explore(run, most_paths=3)
 
 
+def test_a_path_budget_that_is_hit_leaves_the_layer_open():
+    def run():
+        sorted(named("v", 4))
+        yield "nothing", True
+
+    outcome = execution("short", lambda: [Program(run, most_paths=3)]).check()
+    assert outcome.verdict is Verdict.OPEN
+    assert "more than 3 paths" in outcome.detail
+
+
 def test_the_executor_reports_inputs_that_falsify():
     def run():
         a, b = named("v", 2)
