@@ -5,7 +5,6 @@ BRTHEORY_BROWSER_REQUIRED=1 they fail instead. BRTHEORY_BROWSER names another on
 """
 
 import asyncio
-import base64
 import itertools
 import json
 import os
@@ -140,10 +139,6 @@ class Tab:
             f" e.value = {json.dumps(value)};"
             " e.dispatchEvent(new Event('change', {bubbles: true})); })()"
         )
-
-    async def screenshot(self, path, *, full=False):
-        answer = await self.send("Page.captureScreenshot", captureBeyondViewport=full)
-        Path(path).write_bytes(base64.b64decode(answer["data"]))
 
     async def send(self, method, **params):
         """Send a command and return its result."""

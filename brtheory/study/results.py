@@ -184,11 +184,6 @@ def all_known(values: Iterable[Number]) -> list[float]:
     return [float(value) for value in known if value is not None] if None not in known else []
 
 
-def json_schema_text() -> str:
-    """JSON Schema of ``results.json`` as published under docs/schemas."""
-    return json.dumps(StudyDocument.model_json_schema(by_alias=True), indent=2) + "\n"
-
-
 def write_results(document: StudyDocument, folder: Path) -> None:
     """Write results.json and results.parquet into ``folder``, each whole or not at all."""
     text = document.model_dump_json(by_alias=True, indent=1)
