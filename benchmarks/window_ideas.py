@@ -3,9 +3,9 @@
 Each is a variant of the reference router on short runs of the scenarios, seeds paired with the
 router as it is: a target between mean and peak; swapping what one tick admitted while that brings
 the replicas nearer to their mean, at G = 8 and 64; loads projected over 1, 3 and 5 times the steps
-between completions on a replica, by the oracle and by the survival law; with a KV capacity that
-binds before the slots do, places counted by the resource that binds. Writes
-docs/results/window_ideas.json after every cell.
+between completions on a replica, by the oracle and by the survival law; a replica order that
+follows the load, saturated and not; with a KV capacity that binds before the slots do, places
+counted by the resource that binds. Writes docs/results/window_ideas.json after every cell.
 """
 
 import argparse
@@ -26,11 +26,12 @@ from brtheory.core.tick import TickLedger, TickState
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import WindowParams
 from brtheory.routers.registry import find_router
-from brtheory.routers.window import Patience, Window, size_factor, wait_bonus
+from brtheory.routers.window import Patience, Window, not_held, size_factor, wait_bonus
 from brtheory.simulation.engine import Simulation
 from brtheory.simulation.metrics import loaded_window
 from brtheory.simulation.plan import ArrivalPlan
-from brtheory.simulation.run import build_predictor
+from brtheory.simulation.record import RunRecord
+from brtheory.simulation.run import RunConfig, build_predictor, saturated_rate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import ClusterShape, Lengths
 from brtheory.study.provenance import package_root, revision, versions
@@ -38,11 +39,12 @@ from brtheory.traces.schema import Trace
 
 OUT = Path("docs/results/window_ideas.json")
 REQUESTS, SEEDS = 3000, 3
-PARAMS = WindowParams(window=64)
+PARAMS = WindowParams()
 GAPS = (1.0, 3.0, 5.0)
-AS_IT_IS, MANY, TIGHT = "as it is", " (G = 64)", " (KV binds)"
+AS_IT_IS, MANY, TIGHT, LIGHT = "as it is", " (G = 64)", " (KV binds)", " (rho = 0.8)"
 MANY_REPLICAS, FILLINGS = 64, 4
-TIGHTNESS = 0.6
+TIGHTNESS, LIGHT_RHO = 0.6, 0.8
+METRICS = ("imbalance_mean_tokens", "throughput_tokens_per_s", "wait_p99_s", "wait_max_s")
 
 
 class Towards(Window):
@@ -63,9 +65,9 @@ class Towards(Window):
         spare: bool,
     ) -> Request | None:
         late = [r for r in fitting if now_s - r.ready_s > patience.longest_wait_s]
-        offered = late[:1] or self._not_held(fitting, ledger, replica, now_s)
-        if late or not offered or spare:
-            return max(offered, key=lambda r: r.prompt_tokens, default=None)
+        if late or (spare and self.params.spare_order == "longest"):
+            return super()._choose(fitting, ledger, replica, now_s, patience, spare=spare)
+        offered = not_held(fitting, ledger, replica, now_s=now_s, hold_s=patience.hold_s)
         loads = [row[0] for row in ledger.rows]
         mean = (sum(loads) - loads[replica]) // max(len(loads) - 1, 1)
         target = mean + round(self._share * (max(loads) - mean))
@@ -77,7 +79,7 @@ class Towards(Window):
             cost = abs(r.prompt_tokens - room) + self.params.overflow_weight * beyond
             return wait_bonus(now_s - r.ready_s, weight) - cost, r.prompt_tokens
 
-        return max(offered, key=key)
+        return max(offered, key=key, default=None)
 
 
 class Swapping(Window):
@@ -145,6 +147,40 @@ class Places(Window):
                 yield request, replica
 
 
+class SlotsFirst(Window):
+    """Serves the replica with most free slots, the lighter of equals, as BR-0's key does.
+
+    Parameters
+    ----------
+    saturated
+        Whether only while more requests wait than there are free slots; else the lightest first.
+    """
+
+    def __init__(self, *, saturated: bool) -> None:
+        super().__init__(PARAMS)
+        self._saturated = saturated
+
+    def _decide(
+        self, ledger: TickLedger, pool: list[Request], now_s: float
+    ) -> Iterator[tuple[Request, int]]:
+        patience = self.patience()
+        while ledger.total_free_slots > 0 and pool:
+            spare = len(pool) <= ledger.total_free_slots
+            by_slots = not (spare and self._saturated)
+            replica = min(
+                (g for g in range(ledger.replicas) if ledger.cap[g] > 0),
+                key=lambda g: (-ledger.cap[g] if by_slots else 0, ledger.rows[g][0]),
+            )
+            oldest = pool[: self.params.window]
+            request = self._choose(oldest, ledger, replica, now_s, patience, spare=spare)
+            if request is None:
+                ledger.close(replica)
+            else:
+                ledger.admit([request], replica)
+                pool.remove(request)
+                yield request, replica
+
+
 class Projecting(Window):
     """Looks at loads averaged over a horizon instead of the present ones."""
 
@@ -194,6 +230,15 @@ def ideas() -> list[Idea]:
         Idea("target 1/2 towards the peak", lambda _gap: Towards(0.5)),
         Idea("swaps within a tick", lambda _gap: Swapping()),
         *projected,
+        Idea("most free slots first", lambda _gap: SlotsFirst(saturated=False)),
+        Idea("most free slots first if saturated", lambda _gap: SlotsFirst(saturated=True)),
+        Idea(AS_IT_IS, lambda _gap: Window(PARAMS), setting=LIGHT),
+        Idea("most free slots first", lambda _gap: SlotsFirst(saturated=False), setting=LIGHT),
+        Idea(
+            "most free slots first if saturated",
+            lambda _gap: SlotsFirst(saturated=True),
+            setting=LIGHT,
+        ),
         Idea(AS_IT_IS, lambda _gap: Window(PARAMS), setting=MANY),
         Idea("swaps within a tick", lambda _gap: Swapping(), setting=MANY),
         Idea(AS_IT_IS, lambda _gap: Window(PARAMS), setting=TIGHT),
@@ -203,35 +248,46 @@ def ideas() -> list[Idea]:
 
 
 def measure(ground: Ground, idea: Idea, *, seeds: int) -> dict[str, Any]:
-    """Mean imbalance and P99 wait over the loaded window, one value a seed."""
-    imbalance, wait = [], []
+    """Metrics over the loaded window, one value a seed."""
+    values: dict[str, list[float | None]] = {name: [] for name in METRICS}
     for seed in range(seeds):
-        trace = ground.take(seed)
-        shape = _with_tight_kv(ground.shape, trace) if idea.setting == TIGHT else ground.shape
-        router = idea.make(float(trace.output_tokens.mean()) / ground.shape.slots)
-        population = round(
-            parse_arrivals(CLOSED).value * ground.shape.replicas * ground.shape.slots
+        metrics = loaded_window(run(ground, idea, seed=seed)) or {}
+        for name in METRICS:
+            values[name].append(_rounded(metrics.get(name)))
+    label = idea.label + idea.setting
+    print(ground.name, label, values[METRICS[0]], file=sys.stderr, flush=True)
+    return {"ground": ground.name, "label": label, **values}
+
+
+def run(ground: Ground, idea: Idea, *, seed: int) -> RunRecord:
+    """One run of a variant."""
+    trace = ground.take(seed)
+    shape = _with_tight_kv(ground.shape, trace) if idea.setting == TIGHT else ground.shape
+    router = idea.make(float(trace.output_tokens.mean()) / ground.shape.slots)
+    return Simulation(
+        Lengths(trace.prompt_tokens, trace.output_tokens),
+        router,
+        shape=shape,
+        arrivals=arrivals_of(ground, idea, trace, seed=seed).source(),
+        step_time=ground.step_time,
+        predictor=build_predictor(
+            find_router("brh"), idea.predictor, trace.output_tokens, horizon=router.horizon
+        ),
+    ).run()
+
+
+def arrivals_of(ground: Ground, idea: Idea, trace: Trace, *, seed: int) -> ArrivalPlan:
+    """The closed loop, or Poisson arrivals at a part of BR-0's saturated rate."""
+    nothing, slots = np.zeros(len(trace)), ground.shape.replicas * ground.shape.slots
+    if idea.setting != LIGHT:
+        return ArrivalPlan(
+            "closed", nothing, population=round(parse_arrivals(CLOSED).value * slots)
         )
-        record = Simulation(
-            Lengths(trace.prompt_tokens, trace.output_tokens),
-            router,
-            shape=shape,
-            arrivals=ArrivalPlan("closed", np.zeros(len(trace)), population=population).source(),
-            step_time=ground.step_time,
-            predictor=build_predictor(
-                find_router("brh"), idea.predictor, trace.output_tokens, horizon=router.horizon
-            ),
-        ).run()
-        metrics = loaded_window(record) or {}
-        imbalance.append(_rounded(metrics.get("imbalance_mean_tokens")))
-        wait.append(_rounded(metrics.get("wait_p99_s")))
-    print(ground.name, idea.label + idea.setting, imbalance, file=sys.stderr, flush=True)
-    return {
-        "ground": ground.name,
-        "label": idea.label + idea.setting,
-        "imbalance_mean_tokens": imbalance,
-        "wait_p99_s": wait,
-    }
+    usual = RunConfig("br0", ground.shape, step_time=ground.step_time, backend="numpy")
+    gaps = np.random.default_rng(seed).exponential(
+        1 / (LIGHT_RHO * saturated_rate(trace, usual)), size=len(trace)
+    )
+    return ArrivalPlan("timed", nothing, arrival_s=np.cumsum(gaps))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

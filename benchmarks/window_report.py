@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.window import OPEN_PARTS
-from benchmarks.window_ideas import AS_IT_IS, MANY, TIGHT
+from benchmarks.window_ideas import AS_IT_IS, LIGHT, MANY, TIGHT
 from brtheory.analysis.statistics import Measured, ratio_of_means
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import WindowParams
@@ -196,7 +196,7 @@ def _workloads(results: Results) -> str:
 def _ideas(results: Results) -> str:
     rows = []
     for label in results.labels():
-        setting = next(s for s in (MANY, TIGHT, "") if label.endswith(s))
+        setting = next(s for s in (MANY, LIGHT, TIGHT, "") if label.endswith(s))
         base = AS_IT_IS + setting
         if label == base:
             continue

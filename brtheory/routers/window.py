@@ -221,7 +221,7 @@ class Window:
         for request in fitting:
             if now_s - request.ready_s > patience.longest_wait_s:
                 return request
-        offered = _not_held(fitting, ledger, replica, now_s=now_s, hold_s=patience.hold_s)
+        offered = not_held(fitting, ledger, replica, now_s=now_s, hold_s=patience.hold_s)
         if not offered:
             return None
         if spare and self.params.spare_order == "longest":
@@ -239,6 +239,22 @@ class Window:
             return per_token * bonus - cost, size
 
         return max(offered, key=key)
+
+
+def not_held(
+    fitting: Sequence[Request], ledger: TickLedger, replica: int, *, now_s: float, hold_s: float
+) -> list[Request]:
+    """Requests that need not wait for a lighter replica to have a free slot."""
+    load, margin = ledger.rows[replica][0], ledger.margin(replica)
+    lighter = (ledger.rows[g][0] < load for g in range(ledger.replicas) if ledger.cap[g] == 0)
+    if not any(lighter):
+        return list(fitting)
+    per_token = ledger.per_token(replica)
+    return [
+        request
+        for request in fitting
+        if per_token * request.prompt_tokens <= margin or now_s - request.ready_s >= hold_s
+    ]
 
 
 def microseconds(wait_s: float) -> int:
@@ -287,19 +303,3 @@ def check_window_limit(
 def _target(loads: Sequence[int], replica: int) -> int:
     """T: the mean load of the other replicas, rounded down."""
     return (sum(loads) - loads[replica]) // max(len(loads) - 1, 1)
-
-
-def _not_held(
-    fitting: Sequence[Request], ledger: TickLedger, replica: int, *, now_s: float, hold_s: float
-) -> list[Request]:
-    """Requests that need not wait for a lighter replica to have a free slot."""
-    load, margin = ledger.rows[replica][0], ledger.margin(replica)
-    lighter = (ledger.rows[g][0] < load for g in range(ledger.replicas) if ledger.cap[g] == 0)
-    if not any(lighter):
-        return list(fitting)
-    per_token = ledger.per_token(replica)
-    return [
-        request
-        for request in fitting
-        if per_token * request.prompt_tokens <= margin or now_s - request.ready_s >= hold_s
-    ]
