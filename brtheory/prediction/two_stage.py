@@ -60,13 +60,6 @@ class TwoStageModel:
             raise InputError("model: features", f"at most {len(FEATURES)}", wanted)
         object.__setattr__(self, "_both", side_by_side(self.finish, self.mean))
 
-    def predict_many(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """p_finish and mean_remaining of rows of features, shape (n, f); both shape (n,)."""
-        logit = self.slope * self.finish.evaluate(rows) + self.intercept
-        bounded = np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT)
-        p_finish: FloatArray = 1.0 / (1.0 + np.exp(-bounded))
-        return p_finish, np.clip(self.mean.evaluate(rows), 1.0, float(self.horizon))
-
     def predict(self, row: FloatArray) -> Prediction:
         """Prediction from one row of features, shape (f,)."""
         leaves, stage_one = self._both.leaves(row[None, :])[0], len(self.finish.roots)

@@ -37,8 +37,13 @@ def model():
     return fit(rows(4000, seed=0))
 
 
+def predictions(model, features):
+    made = [model.predict(row) for row in features]
+    return np.array([m.p_finish for m in made]), np.array([m.mean_remaining for m in made])
+
+
 def scores(model, data):
-    p, mean = model.predict_many(data.features)
+    p, mean = predictions(model, data.features)
     return score(p, mean, remaining=data.remaining, horizon=HORIZON)
 
 
@@ -75,7 +80,7 @@ def test_calibration_on_later_rows_follows_a_shift_that_the_trees_have_not_seen(
     goes_on = (np.random.default_rng(5).random(4000) < 0.6) & (np.arange(4000) >= 3000)
     shifted = np.where(goes_on, HORIZON + 1, data.remaining)
     model = fit(TrainingRows(data.features, shifted))
-    p, _ = model.predict_many(data.features[3000:])
+    p, _ = predictions(model, data.features[3000:])
     assert p.mean() == pytest.approx((shifted[3000:] <= HORIZON).mean(), abs=0.01)
 
 
@@ -85,7 +90,7 @@ def test_the_mean_is_learned_from_ends_only():
     features[::2, 0] = 1.0
     remaining = np.where(features[:, 0] == 1.0, HORIZON + 1, 7)
     model = fit(TrainingRows(features, remaining))
-    _, mean = model.predict_many(features)
+    _, mean = predictions(model, features)
     np.testing.assert_allclose(mean, 7.0)
 
 
@@ -95,22 +100,22 @@ def test_scores_that_rank_later_rows_the_wrong_way_round_are_given_up():
     features[:, 0] = np.arange(800) % 2
     ends = (features[:, 0] == 0) ^ (np.arange(800) >= 600)
     model = fit(TrainingRows(features, np.where(ends, 5, HORIZON + 1)))
-    p, _ = model.predict_many(features)
+    p, _ = predictions(model, features)
     assert model.slope == 0.0
     np.testing.assert_allclose(p, 0.5)
 
 
-def test_one_row_and_many_give_the_same_answers(model):
-    data = rows(50, seed=6)
-    p, mean = model.predict_many(data.features)
-    singles = [model.predict(one) for one in data.features]
-    np.testing.assert_allclose([one.p_finish for one in singles], p, rtol=1e-12)
-    np.testing.assert_allclose([one.mean_remaining for one in singles], mean, rtol=1e-12)
+def test_a_prediction_is_what_the_two_stages_say(model):
+    features = rows(50, seed=6).features
+    p, mean = predictions(model, features)
+    logit = model.slope * model.finish.evaluate(features) + model.intercept
+    np.testing.assert_allclose(p, 1 / (1 + np.exp(-logit)), rtol=1e-12)
+    np.testing.assert_allclose(mean, np.clip(model.mean.evaluate(features), 1, HORIZON), rtol=1e-12)
 
 
 def test_answers_stay_in_the_range_of_the_contract(model):
     wild = np.random.default_rng(7).uniform(-1e6, 1e6, size=(1000, len(FEATURES)))
-    p, mean = model.predict_many(wild)
+    p, mean = predictions(model, wild)
     assert ((p >= 0) & (p <= 1)).all()
     assert ((mean >= 1) & (mean <= HORIZON)).all()
 
