@@ -48,10 +48,6 @@ class LengthLaw:
         """The greatest known length in tokens."""
         return self._lengths[-1]
 
-    def survival_at(self, length: int) -> float:
-        """S(length) = P(o > length)."""
-        return self._left[bisect_right(self._lengths, length)]
-
     def predict(self, *, age: int, horizon: int) -> Prediction:
         """Predict for age >= 0 and H >= 0; an anchor where no known length lies in reach."""
         first = bisect_right(self._lengths, age)

@@ -38,10 +38,10 @@ def test_censoring_removes_the_bias_that_the_plain_law_has():
     finished, running = outputs[outputs <= ages], ages[outputs > ages]
     plain = kaplan_meier(finished, NO_ONE)
     censored = kaplan_meier(finished, running)
-    assert 1 - plain.survival_at(50) == pytest.approx(0.75, abs=0.02)
+    assert plain.predict(age=0, horizon=50).p_finish == pytest.approx(0.75, abs=0.02)
     # Greenwood's standard error here is below 0.006.
-    assert 1 - censored.survival_at(50) == pytest.approx(0.5, abs=0.02)
-    assert 1 - censored.survival_at(25) == pytest.approx(0.25, abs=0.02)
+    assert censored.predict(age=0, horizon=50).p_finish == pytest.approx(0.5, abs=0.02)
+    assert censored.predict(age=0, horizon=25).p_finish == pytest.approx(0.25, abs=0.02)
 
 
 def test_the_predictor_is_unbiased_while_most_requests_still_run():
