@@ -75,6 +75,7 @@ def decide_window(arrays: TickArrays, params: WindowParams, patience: Patience) 
         float(patience.wait_weight),
         float(patience.longest_wait_s),
         float(patience.mean_prompt),
+        float(params.room_share),
     )
     return Decisions(rows[0], rows[1])
 

@@ -14,6 +14,7 @@ from brtheory.routers.window import (
     LARGEST_BONUS,
     Patience,
     check_window_limit,
+    least_room,
     window_token_limit,
 )
 
@@ -68,9 +69,17 @@ class _WindowTick:
     """One tick in progress; the arrays hold the requests that can still be reached."""
 
     def __init__(self, arrays: TickArrays, params: WindowParams, patience: Patience) -> None:
+        reserved, room = arrays.reserved_tokens, arrays.free_tokens
+        self._room = None if room is None else room.tolist()
+        self._least_room = 0
         self._cap: list[int] = arrays.free_slots.tolist()
+        if reserved is not None and self._room is not None:
+            self._least_room = least_room(reserved[: params.window].tolist(), params)
+            pairs = zip(self._cap, self._room, strict=True)
+            self._cap = [cap if free >= self._least_room else 0 for cap, free in pairs]
         self._free = sum(self._cap)
         reach = slice(0, min(len(arrays.prompt_tokens), self._free + params.window))
+        self._reserved = None if reserved is None else reserved[reach]
         wait_s = _waits(arrays)[reach]
         self._params = params
         self._prompts = arrays.prompt_tokens[reach]
@@ -79,9 +88,6 @@ class _WindowTick:
         )
         self._overdue = wait_s > patience.longest_wait_s
         self._young = wait_s < patience.hold_s
-        reserved = arrays.reserved_tokens
-        self._reserved = None if reserved is None else reserved[reach]
-        self._room = None if arrays.free_tokens is None else arrays.free_tokens.tolist()
         self._loads: list[int] = arrays.columns[:, arrays.start].tolist()
         self._total = sum(self._loads)
         self._peak = max(self._loads)
@@ -145,6 +151,9 @@ class _WindowTick:
         self._free -= 1
         if self._reserved is not None and self._room is not None:
             self._room[replica] -= int(self._reserved[position])
+            if self._room[replica] < self._least_room:
+                self._free -= self._cap[replica]
+                self._cap[replica] = 0
         if self._cap[replica] > 0:
             heapq.heapreplace(self._heap, (self._loads[replica], replica))
         else:

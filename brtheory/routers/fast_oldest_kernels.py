@@ -24,9 +24,17 @@ from brtheory.routers.fast_replica_kernels import (
     room_on,
     settle_top,
 )
+from brtheory.routers.fast_shortlist_kernels import (
+    Offer,
+    Shortlist,
+    WindowRule,
+    best_place,
+    enlist,
+    least_room,
+    strike,
+)
 
 FloatArray = NDArray[np.float64]
-LARGEST_BONUS = 2.0**62
 LONGEST_WAIT_US = 2.0**46
 
 
@@ -48,43 +56,6 @@ class Memory(NamedTuple):
     prompts: IntArray
     ordered: FloatArray
     state: IntArray
-
-
-class WindowRule(NamedTuple):
-    """The window router's parameters for a tick, and what it has learned when the tick begins.
-
-    Parameters
-    ----------
-    window, size_weight, overflow_weight
-        As ``WindowParams``.
-    longest_first
-        Whether the longest prompt goes first while slots are to spare.
-    hold_s, wait_weight, longest_wait_s, mean_prompt
-        As ``window.Patience``.
-    """
-
-    window: int
-    size_weight: float
-    overflow_weight: int
-    longest_first: bool
-    hold_s: float
-    wait_weight: float
-    longest_wait_s: float
-    mean_prompt: float
-
-
-class Offer(NamedTuple):
-    """What the replica in turn offers: KV room, tokens missing to the target and to the peak.
-
-    ``holding`` says that a lighter replica has no free slot, ``spare`` that the longest prompt
-    goes first.
-    """
-
-    room: int
-    gap: int
-    margin: int
-    holding: bool
-    spare: bool
 
 
 @kernel
@@ -116,9 +87,14 @@ def window_tick(
     ready_s: FloatArray,
     now_s: float,
     rule: WindowRule,
+    chosen: Shortlist,
     out: Out,
 ) -> int:
     """Decide a tick of the window router; number of admissions."""
+    enlist(chosen, pool, ready_s, now_s, rule)
+    needed = least_room(chosen, rule.room_share)
+    for g in range(len(loads.cap)):
+        _close_without(needed, loads, g)
     size = open_heap(loads, LOAD_ONLY)
     count, total, free, peak, lightest_full = 0, 0, 0, 0, INT64_MAX
     for g in range(len(loads.cap)):
@@ -134,18 +110,22 @@ def window_tick(
             room_on(loads, replica),
             (total - load) // max(len(loads.cap) - 1, 1) - load,
             peak - load,
+            len(loads.room) > 0,
             lightest_full < load,
             rule.longest_first and waiting - count <= free,
         )
-        position = _best_in_window(pool, ready_s, now_s, rule, offer)
-        if position >= 0:
+        place = best_place(chosen, rule.overflow_weight, offer)
+        if place >= 0:
+            position = chosen.positions[place]
             total += pool.prompts[position]
             free -= 1
             _serve(pool, loads, replica, position, out, count)
+            strike(chosen, place, pool, ready_s, now_s, rule)
             count += 1
         else:
             free -= loads.cap[replica]
             loads.cap[replica] = 0
+        free -= _close_without(needed, loads, replica)
         load = loads.present[replica]
         peak = max(peak, load)
         if loads.cap[replica] == 0:
@@ -224,34 +204,13 @@ def learned_weight(memory: Memory) -> float:
 
 
 @kernel
-def _best_in_window(
-    pool: Pool, ready_s: FloatArray, now_s: float, rule: WindowRule, offer: Offer
-) -> int:
-    end, position, best, best_key = len(pool.prompts), oldest(pool), -1, 0
-    for _ in range(rule.window):
-        if position == end:
-            break
-        if len(pool.reserved) == 0 or pool.reserved[position] <= offer.room:
-            wait_s, prompt = now_s - ready_s[position], pool.prompts[position]
-            if wait_s > rule.longest_wait_s:
-                return position
-            if prompt <= offer.margin or not offer.holding or wait_s >= rule.hold_s:
-                key = prompt if offer.spare else _key(prompt, wait_s, rule, offer)
-                if best < 0 or key > best_key or (key == best_key and prompt > pool.prompts[best]):
-                    best, best_key = position, key
-        position = pool.after[position]
-    return best
-
-
-@kernel
-def _key(prompt: int, wait_s: float, rule: WindowRule, offer: Offer) -> int:
-    weight = rule.wait_weight
-    if rule.size_weight != 0.0 and rule.mean_prompt != 0.0:
-        beyond = float(prompt) / rule.mean_prompt - 1.0
-        weight *= 1.0 + rule.size_weight * max(beyond, 0.0)
-    bonus = np.floor(min(max(weight * wait_s, -LARGEST_BONUS), LARGEST_BONUS))
-    overflow = max(0, prompt - offer.margin)
-    return int(bonus) - abs(prompt - offer.gap) - rule.overflow_weight * overflow
+def _close_without(needed: int, loads: Loads, replica: int) -> int:
+    """Take the replica out of this tick where it has not so much KV free; the slots it had."""
+    cap = int(loads.cap[replica])
+    if len(loads.room) == 0 or loads.room[replica] >= needed:
+        return 0
+    loads.cap[replica] = 0
+    return cap
 
 
 @kernel

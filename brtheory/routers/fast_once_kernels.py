@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from brtheory.core.cluster import IntArray
 from brtheory.routers.backend import entry_kernel
-from brtheory.routers.fast_oldest_kernels import WindowRule, fifo_tick, window_tick
+from brtheory.routers.fast_oldest_kernels import fifo_tick, window_tick
 from brtheory.routers.fast_pool_kernels import fill, make_pool
 from brtheory.routers.fast_replica_kernels import as_out, make_loads
+from brtheory.routers.fast_shortlist_kernels import WindowRule, make_shortlist
 from brtheory.routers.fast_subset_kernels import scratch_for
 from brtheory.routers.kernels import LARGEST, NEWEST, balance_tick, make_rules
 
@@ -88,6 +89,7 @@ def window_once(
     wait_weight: float,
     longest_wait_s: float,
     mean_prompt: float,
+    room_share: float,
 ) -> tuple[int, IntArray]:
     """Decide a tick of the window router; as ``fifo_once``."""
     pool = make_pool(prompts, reserved, False)
@@ -96,6 +98,7 @@ def window_once(
     fill(pool, 0, reach)
     loads = make_loads(columns, start, free_slots, room, 1)
     rows = np.empty((4, min(reach, free)), np.int64)
+    chosen = make_shortlist(min(window, len(prompts)))
     rule = WindowRule(
         window,
         size_weight,
@@ -105,6 +108,7 @@ def window_once(
         wait_weight,
         longest_wait_s,
         mean_prompt,
+        room_share,
     )
-    count = window_tick(pool, reach, loads, ready_s, now_s, rule, as_out(rows))
+    count = window_tick(pool, reach, loads, ready_s, now_s, rule, chosen, as_out(rows))
     return count, rows[:, :count]

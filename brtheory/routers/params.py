@@ -161,6 +161,9 @@ class WindowParams:
         Seconds, >= 0: the age limit is never shorter, however short the median wait.
     memory
         Admitted requests from which mean prompt, mean wait and median wait are measured.
+    room_share
+        Where KV capacity is limited: a replica is served only while its free KV is at least this
+        share, 0 .. 1, of the mean reservation of the K oldest requests; 0 serves whatever fits.
     """
 
     window: Annotated[int, Field(ge=1, le=LARGEST_WINDOW)] = 256
@@ -173,6 +176,7 @@ class WindowParams:
     age_limit: Annotated[float, Field(gt=0, le=1e9)] | None = 16.0
     age_floor_s: Annotated[float, Field(ge=0, le=1e9)] = 30.0
     memory: Annotated[int, Field(ge=1, le=LARGEST_MEMORY)] = 1024
+    room_share: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
 def params_from_json(kind: type[P], values: Mapping[str, Any], *, where: str) -> P:

@@ -19,7 +19,9 @@ prompt goes first. Three rules come before the key:
 * Another one younger than ``hold_s`` is held back where it would raise M while a lighter replica
   has no free slot: one may be free soon. Not where the mean wait is over half of ``hold_s``: then
   the pool is what there is to choose from.
-* Where KV capacity is limited only requests with room are offered.
+* Where KV capacity is limited only requests with room are offered, and only replicas are served
+  whose free KV is at least ``room_share`` of the mean reservation of the K oldest requests: else
+  short requests take every room before it is large enough for a long one.
 
 A replica to which nothing can be offered is closed for the rest of the tick. The key mixes
 distances and an age; it is no F-score, so admissions carry neither stage nor score.
@@ -194,6 +196,9 @@ class Window:
         self, ledger: TickLedger, pool: list[Request], now_s: float
     ) -> Iterator[tuple[Request, int]]:
         patience = self.patience()
+        room = least_room([r.reserved_tokens for r in pool[: self.params.window]], self.params)
+        for replica in range(ledger.replicas):
+            _close_without(room, ledger, replica)
         while ledger.total_free_slots > 0 and pool:
             open_replicas = [g for g in range(ledger.replicas) if ledger.cap[g] > 0]
             replica = min(open_replicas, key=lambda g: ledger.rows[g][0])
@@ -205,6 +210,7 @@ class Window:
                 ledger.close(replica)
             else:
                 ledger.admit([request], replica)
+                _close_without(room, ledger, replica)
                 pool.remove(request)
                 yield request, replica
 
@@ -275,6 +281,14 @@ def wait_bonus(wait_s: float, weight: float) -> int:
     return math.floor(min(max(weight * wait_s, -LARGEST_BONUS), LARGEST_BONUS))
 
 
+def least_room(reserved_tokens: Sequence[int], params: WindowParams) -> int:
+    """KV tokens a replica must have free to be served, from the reservations of the K oldest."""
+    if not reserved_tokens:
+        return 0
+    mean = float(sum(reserved_tokens)) / float(len(reserved_tokens))
+    return math.floor(params.room_share * mean)
+
+
 def window_token_limit(replicas: int, params: WindowParams) -> int:
     """Largest load and largest sum of prompts that keep every sum of the router in 64 bits."""
     # |L + s - T| + w*(L + s - M)_+ <= (2 + w) * limit leaves 2^62 for the bonus.
@@ -298,6 +312,12 @@ def check_window_limit(
     total = sum(prompts)
     if total > limit:
         raise InputError("pool", f"at most {limit} prompt tokens in all", total)
+
+
+def _close_without(room: int, ledger: TickLedger, replica: int) -> None:
+    """Take the replica out of this tick where it has not so much KV free."""
+    if not ledger.fits([Request(-1, 1, reserved_tokens=room)], replica):
+        ledger.close(replica)
 
 
 def _target(loads: Sequence[int], replica: int) -> int:

@@ -36,6 +36,7 @@ ROUTERS = [
     ("window", {"age_limit": 0.5, "age_floor_s": 0.4, "memory": 4}),
     ("window", {"wait_weight": 7.5, "age_limit": None, "hold_s": 0.0}),
     ("window", {"hold_s": 0.5, "size_weight": 3.0, "overflow_weight": 7, "memory": 4}),
+    ("window", {"window": 5, "hold_s": 0.2, "room_share": 1.0, "memory": 4}),
 ]
 NAMES = [f"{name}-{i}" for i, (name, _) in enumerate(ROUTERS)]
 

@@ -143,6 +143,7 @@ def window_params(rng):
         age_limit=None if rng.random() < 0.3 else float(rng.choice([0.5, 1.0, 16.0])),
         memory=int(rng.integers(1, 12)),
         age_floor_s=float(rng.choice([0.0, 1.0, 4.0])),
+        room_share=float(rng.choice([0.0, 0.3, 1.0])),
     )
 
 

@@ -6,7 +6,6 @@ from brtheory.routers.backend import kernel
 from brtheory.routers.fast_horizon_kernels import predict_again, put_in
 from brtheory.routers.fast_horizon_memory_kernels import ABSENT, NEVER, Horizon
 from brtheory.routers.fast_oldest_kernels import (
-    WindowRule,
     fifo_tick,
     learned_weight,
     mean_prompt,
@@ -16,6 +15,7 @@ from brtheory.routers.fast_oldest_kernels import (
     window_tick,
 )
 from brtheory.routers.fast_replica_kernels import Loads
+from brtheory.routers.fast_shortlist_kernels import WindowRule
 from brtheory.routers.kernels import BEYOND_LIMIT, balance_tick
 from brtheory.simulation.compiled.state_kernels import (
     CLOCK,
@@ -169,8 +169,11 @@ def _window(setup: Setup, world: World, tick: Tick, waiting: int) -> int:
         weight,
         longest,
         mean_prompt(memory),
+        setup.room_share,
     )
-    count = window_tick(tick.pool, waiting, tick.loads, ready_s, now, rule, tick.out)
+    count = window_tick(
+        tick.pool, waiting, tick.loads, ready_s, now, rule, tick.shortlist, tick.out
+    )
     for i in range(count):
         request = tick.out.position[i]
         remember(memory, world.requests.prompts[request], now - ready_s[request])

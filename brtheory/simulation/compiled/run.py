@@ -13,6 +13,7 @@ from brtheory.routers import (
     fast_oldest_kernels,
     fast_pool_kernels,
     fast_replica_kernels,
+    fast_shortlist_kernels,
     fast_subset_kernels,
     kernels,
 )
@@ -113,6 +114,7 @@ def _setup(
         overflow_weight=window.overflow_weight,
         longest_first=window.spare_order == "longest",
         hold_s=float(window.hold_s),
+        room_share=float(window.room_share),
         limit=_limit(router, shape.replicas),
         a0=float(step_time.a0),
         b0=float(step_time.b0),
@@ -196,6 +198,7 @@ def _tick(
         memory=fast_oldest_kernels.make_memory(
             router.params.memory if isinstance(router, Window) else 1
         ),
+        shortlist=fast_shortlist_kernels.make_shortlist(min(setup.window, len(requests.prompts))),
         horizon=horizon,
     )
 

@@ -8,6 +8,7 @@ from brtheory.routers.fast_oldest_kernels import (
 )
 from brtheory.routers.fast_pool_kernels import Pool
 from brtheory.routers.fast_replica_kernels import Loads, Out
+from brtheory.routers.fast_shortlist_kernels import Shortlist
 from brtheory.routers.fast_subset_kernels import Scratch
 from brtheory.routers.kernels import Rules
 from brtheory.simulation.compiled.state_kernels import (
@@ -36,7 +37,7 @@ class Setup(NamedTuple):
         H, and steps between two predictions; 0 where loads are not projected.
     population
         Requests in a closed loop.
-    window .. hold_s
+    window .. room_share
         Of the window router; a negative weight is learned, a negative limit is none.
     limit
         Largest load and pool the router accepts.
@@ -60,6 +61,7 @@ class Setup(NamedTuple):
     overflow_weight: int
     longest_first: bool
     hold_s: float
+    room_share: float
     limit: int
     a0: float
     b0: float
@@ -85,4 +87,5 @@ class Tick(NamedTuple):
     scratch: Scratch
     out: Out
     memory: Memory
+    shortlist: Shortlist
     horizon: Horizon

@@ -11,7 +11,7 @@ from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
 from brtheory.errors import InputError
 from brtheory.routers.params import WindowParams, params_from_text
-from brtheory.routers.window import SORT_ANEW, WaitStatistics, Window, wait_bonus
+from brtheory.routers.window import SORT_ANEW, WaitStatistics, Window, least_room, wait_bonus
 
 
 def bound(state, **params):
@@ -102,6 +102,31 @@ def test_without_kv_room_for_anything_a_replica_is_passed_over():
     waiting = [Request(0, 5, reserved_tokens=9), Request(1, 6, reserved_tokens=4)]
     state = TickState([[0], [3]], [2, 2], waiting, now_s=5.0, free_tokens=[3, 4])
     assert bound(state) == [(1, 1)]
+
+
+def test_a_replica_without_room_for_an_average_request_is_kept_for_a_long_one():
+    # Reservations of 2 and 10: 6 on average. 5 tokens are free, so that the short one would go in.
+    waiting = [Request(0, 9, reserved_tokens=10), Request(1, 1, reserved_tokens=2)]
+    state = TickState([[4]], [2], waiting, free_tokens=[5])
+    assert bound(state) == [(1, 0)]
+    assert bound(state, room_share=1.0) == []
+    # Half of the average, 3, is free.
+    assert bound(state, room_share=0.5) == [(1, 0)]
+    # With 12 free the long one goes first, as slots are to spare; 2 are left, less than 6.
+    state = TickState([[4]], [2], waiting, free_tokens=[12])
+    assert bound(state) == [(0, 0), (1, 0)]
+    assert bound(state, room_share=1.0) == [(0, 0)]
+
+
+def test_what_a_replica_keeps_is_measured_on_the_oldest_and_never_more_than_one_of_them_needs():
+    # The two oldest reserve 10 and 2; the third, beyond the window, would double the average.
+    waiting = [Request(i, 1, reserved_tokens=kv) for i, kv in enumerate((10, 2, 24))]
+    state = TickState([[4]], [1], waiting, free_tokens=[6])
+    assert bound(state, window=2, room_share=1.0) == [(1, 0)]
+    assert bound(state, window=3, room_share=1.0) == []
+    # On an idle cluster every request of the pool fits, so the average does: nothing is stuck.
+    assert least_room([7], WindowParams(room_share=1.0)) == 7
+    assert least_room([], WindowParams(room_share=1.0)) == 0
 
 
 def test_a_prompt_beyond_the_fullest_load_costs_more_than_one_that_stays_below():
