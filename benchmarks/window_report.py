@@ -72,6 +72,12 @@ def filled(text: str, tables: dict[str, str]) -> str:
     return text
 
 
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
 def read(path: Path) -> Results:
     """A result file; an absent one has no cells."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
@@ -112,7 +118,7 @@ def _goals(results: Results) -> str:
         "longest wait / FIFO's P50",
         "longest wait / own age limit",
     ]
-    return _table(titles, rows)
+    return table(titles, rows)
 
 
 def _share_of_limit(results: Results, own: Key) -> float | None:
@@ -135,7 +141,7 @@ def _routers(results: Results) -> str:
         ]
         for label in labels
     ]
-    return _table(["I / BR-H oracle (H = 80)", *SCENARIOS], rows)
+    return table(["I / BR-H oracle (H = 80)", *SCENARIOS], rows)
 
 
 def _parts(results: Results) -> str:
@@ -148,7 +154,7 @@ def _parts(results: Results) -> str:
             wait = _plain(_value(results.ratio(changed, P99, (g, CLOSED, FIFO), P50)))
             row.append(f"{imbalance}; {wait}")
         rows.append(row)
-    return _table(["change; I / as it is; P99 wait / FIFO's P50", *SCENARIOS], rows)
+    return table(["change; I / as it is; P99 wait / FIFO's P50", *SCENARIOS], rows)
 
 
 def _part_labels(results: Results) -> list[str]:
@@ -175,7 +181,7 @@ def _open(results: Results) -> str:
         *(f"{label}: I / least tokens" for label in labels),
         *(f"{label}: P99 wait, s" for label in waiting),
     ]
-    return _table(titles, rows)
+    return table(titles, rows)
 
 
 def _workloads(results: Results) -> str:
@@ -190,7 +196,7 @@ def _workloads(results: Results) -> str:
         wait = results.ratio((g, CLOSED, "window"), P99, (g, CLOSED, FIFO), P50)
         rows.append([g, *ratios, _plain(_value(wait))])
     titles = ["I / BR-H oracle (H = 80)", *labels, "window: P99 wait / FIFO's P50"]
-    return _table(titles, rows)
+    return table(titles, rows)
 
 
 def _ideas(results: Results) -> str:
@@ -207,12 +213,7 @@ def _ideas(results: Results) -> str:
             wait = _plain(_value(results.ratio(changed, P99, own, P99)))
             row.append(f"{imbalance}; {wait}")
         rows.append(row)
-    return _table(["idea; I / as it is; P99 wait / as it is", *SCENARIOS], rows)
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return table(["idea; I / as it is; P99 wait / as it is", *SCENARIOS], rows)
 
 
 def _value(measured: Measured | None) -> float | None:

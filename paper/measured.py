@@ -27,6 +27,9 @@ TICKS = (
 """Ticks the paper shows."""
 STREAMS = (64, 512, 2000)
 """Streams at once of the proxy's table."""
+PREDICTED = ("azure-2023-conv", "azure-2024-long-output", "proprietary-surrogate")
+PREDICTORS = ("survival", "learned")
+"""Of the predictions measured, those the paper shows."""
 DIRECT, OURS = "direct", "brtheory"
 Row = Mapping[str, Any]
 
@@ -44,6 +47,7 @@ def prediction(values: Values) -> None:
     documents = [
         PredictEvaluateDocument.model_validate_json(json.dumps(evaluation))
         for evaluation in read(values, "prediction.json")["evaluations"]
+        if evaluation["predictor"] in PREDICTORS and evaluation["run"]["trace"] in PREDICTED
     ]
     values.texts["prediction.horizon"] = str(documents[0].horizon)
     values.texts["prediction.requests"] = f"{documents[0].run.requests:,}"
