@@ -64,6 +64,8 @@ def calibrate(
     --per-replica a record is a replica's own load and its own time before the barrier.
 
     Prints a line to paste into `brtheory simulate` or `brtheory study`.
+
+    `brtheory calibrate steps.csv --plot fit.svg`
     """
     groups = read_step_records(records, per_replica=per_replica)
     fits = [_fit(group, robust=robust, confidence=confidence) for group in groups]

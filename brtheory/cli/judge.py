@@ -19,6 +19,8 @@ def judge(instance: InputFile, assignment: InputFile, as_json: Json = False) -> 
 
     Prints whether it is feasible, every violation, and the exact figures: executed steps, sum of
     peak loads, sum of loads, total imbalance and barrier time. Exit code 1 if infeasible.
+
+    `brtheory judge instance.json assignment.json`
     """
     verdict = evaluate(read_instance(instance), read_assignment(assignment))
     if as_json:

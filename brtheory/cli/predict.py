@@ -128,6 +128,8 @@ def evaluate(
     The requests are run through a simulated cluster; the predictor is asked when each is admitted
     and every H/2 steps of its life, and learns a length only when a request has ended. Answers of
     the warm-up are not scored.
+
+    `brtheory predict evaluate --workload reasoning-r1 --predictor survival --plot curve.svg`
     """
     played = _simulated(source, run)
     options = PredictorOptions(
@@ -166,6 +168,8 @@ def train(
 
     Needs scikit-learn (pip install 'brtheory[learned]'); using the model does not. The file holds
     plain arrays and one JSON header, so that loading one from elsewhere runs no code.
+
+    `brtheory predict train --trace requests.csv --model model.npz`
     """
     played = _simulated(source, run)
     with progress_bar("sampling rows", total=len(played.timeline)) as advance:

@@ -40,6 +40,8 @@ def replay(
 
     The router sees each request when it becomes ready and never its output length (brh asks the
     oracle). With --json the assignment is printed; without, the judge's verdict on it.
+
+    `brtheory replay instance.json --router br0 --out assignment.json`
     """
     problem = read_instance(instance)
     spec = find_router(router)

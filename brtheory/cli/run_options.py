@@ -18,9 +18,27 @@ from brtheory.simulation.workload import ClusterShape, unequal_shape
 
 DEFAULT_REPLICAS = 8
 
+CLUSTER, DELAYS = "Cluster", "Delays and errors"
+
 Replicas = Annotated[
     int | None,
-    typer.Option(min=1, help=f"Decode replicas, G: {DEFAULT_REPLICAS}, or as many as described."),
+    typer.Option(
+        min=1,
+        help=f"Decode replicas, G: {DEFAULT_REPLICAS}, or as many as described.",
+        rich_help_panel=CLUSTER,
+    ),
+]
+Slots = Annotated[
+    int,
+    typer.Option(min=1, help="Requests a replica decodes at once.", rich_help_panel=CLUSTER),
+]
+KvCapacity = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="KV tokens a replica can reserve; default unlimited.",
+        rich_help_panel=CLUSTER,
+    ),
 ]
 ReplicaSpeeds = Annotated[
     str | None,
@@ -28,29 +46,61 @@ ReplicaSpeeds = Annotated[
         metavar="V,V,..",
         help="Speed of each replica: it takes (b0 + a0 * load) / V. 1,1,0.5 is two and one half "
         "as fast.",
+        rich_help_panel=CLUSTER,
     ),
 ]
 ReplicaSlots = Annotated[
-    str | None, typer.Option(metavar="N,N,..", help="Slots of each replica, instead of --slots.")
+    str | None,
+    typer.Option(
+        metavar="N,N,..",
+        help="Slots of each replica, instead of --slots.",
+        rich_help_panel=CLUSTER,
+    ),
 ]
 ReplicaFile = Annotated[
     Path | None,
     typer.Option(
         help="JSON file of replicas that differ (`brtheory schema replicas`): slots, speed, own "
-        "a0 and b0 of each."
+        "a0 and b0 of each.",
+        rich_help_panel=CLUSTER,
+    ),
+]
+A0 = Annotated[
+    float, typer.Option(help="Seconds per token of the peak load.", rich_help_panel=CLUSTER)
+]
+B0 = Annotated[float, typer.Option(help="Seconds per step.", rich_help_panel=CLUSTER)]
+PrefillSeconds = Annotated[
+    float,
+    typer.Option("--prefill-s", help="Prefill: seconds per request.", rich_help_panel=DELAYS),
+]
+PrefillPerToken = Annotated[
+    float,
+    typer.Option(
+        "--prefill-s-per-token", help="Prefill: seconds per prompt token.", rich_help_panel=DELAYS
     ),
 ]
 TransferSeconds = Annotated[
-    float, typer.Option("--transfer-s", help="KV transfer after binding: seconds per request.")
+    float,
+    typer.Option(
+        "--transfer-s",
+        help="KV transfer after binding: seconds per request.",
+        rich_help_panel=DELAYS,
+    ),
 ]
 TransferPerToken = Annotated[
     float,
-    typer.Option("--transfer-s-per-token", help="KV transfer after binding: per prompt token."),
+    typer.Option(
+        "--transfer-s-per-token",
+        help="KV transfer after binding: seconds per prompt token.",
+        rich_help_panel=DELAYS,
+    ),
 ]
 TransferOverlap = Annotated[
     bool,
     typer.Option(
-        "--transfer-overlap", help="The KV transfer runs while the request waits for a slot."
+        "--transfer-overlap",
+        help="The KV transfer runs while the request waits for a slot.",
+        rich_help_panel=DELAYS,
     ),
 ]
 Perturb = Annotated[
@@ -62,6 +112,7 @@ Perturb = Annotated[
         "prediction_noise, prediction_bias, flip_rate (predictions), drift (0..1: so much of the "
         "trace comes shortest output first), knows_speeds=false (replicas that differ are taken to "
         "be alike).",
+        rich_help_panel=DELAYS,
     ),
 ]
 

@@ -14,11 +14,17 @@ from brtheory.cli.option_groups import grouped
 from brtheory.cli.options import Json, Params, PredictorName, RouterName, Seed, parse_params
 from brtheory.cli.progress import progress_bar
 from brtheory.cli.run_options import (
+    A0,
+    B0,
+    KvCapacity,
     Perturb,
+    PrefillPerToken,
+    PrefillSeconds,
     ReplicaFile,
     Replicas,
     ReplicaSlots,
     ReplicaSpeeds,
+    Slots,
     TransferOverlap,
     TransferPerToken,
     TransferSeconds,
@@ -43,10 +49,8 @@ def simulate(
     router: RouterName,
     source: RequestOptions,
     replicas: Replicas = None,
-    slots: Annotated[int, typer.Option(min=1, help="Requests a replica decodes at once.")] = 32,
-    kv_capacity: Annotated[
-        int | None, typer.Option(min=1, help="KV tokens a replica can reserve; default unlimited.")
-    ] = None,
+    slots: Slots = 32,
+    kv_capacity: KvCapacity = None,
     replica_speeds: ReplicaSpeeds = None,
     replica_slots: ReplicaSlots = None,
     replica_file: ReplicaFile = None,
@@ -62,12 +66,10 @@ def simulate(
     param: Params = None,
     predictor: PredictorName = "oracle",
     seed: Seed = 0,
-    a0: Annotated[float, typer.Option(help="Seconds per token of the peak load.")] = DEFAULT_A0,
-    b0: Annotated[float, typer.Option(help="Seconds per step.")] = DEFAULT_B0,
-    prefill_s: Annotated[float, typer.Option(help="Prefill delay: seconds per request.")] = 0.0,
-    prefill_s_per_token: Annotated[
-        float, typer.Option(help="Prefill delay: seconds per prompt token.")
-    ] = 0.0,
+    a0: A0 = DEFAULT_A0,
+    b0: B0 = DEFAULT_B0,
+    prefill_s: PrefillSeconds = 0.0,
+    prefill_s_per_token: PrefillPerToken = 0.0,
     transfer_s: TransferSeconds = 0.0,
     transfer_s_per_token: TransferPerToken = 0.0,
     transfer_overlap: TransferOverlap = False,
@@ -81,6 +83,8 @@ def simulate(
     differ it lasts as long as the slowest takes, and idle figures are in time. Figures are given
     over all steps and over the loaded window (first 10 % completed .. last request ready), which
     is the one to compare routers by.
+
+    `brtheory simulate --router br0 --workload azure-2023-conv --arrivals open:rho=0.8`
     """
     spec = find_router(router)
     config = RunConfig(

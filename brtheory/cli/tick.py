@@ -29,6 +29,8 @@ def tick(
 
     The state gives the router, its parameters, projected loads and free slots of each replica, and
     the pool, oldest first. The answer lists the admissions in decision order.
+
+    `brtheory tick states.jsonl --json`
     """
     name = "standard input" if state == STDIN else state
     for line, text in _documents(state):

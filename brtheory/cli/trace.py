@@ -14,6 +14,7 @@ from brtheory.cli.option_groups import grouped
 from brtheory.cli.options import Json
 from brtheory.cli.trace_input import (
     ColumnsOption,
+    Count,
     End,
     OnErrorChoice,
     OnErrorOption,
@@ -51,10 +52,7 @@ class ReadingOptions:
     """What to keep of a trace file, and what to do with its bad rows."""
 
     on_error: OnErrorOption = OnErrorChoice.RAISE
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "--requests", min=1, help="Keep at most this many rows."),
-    ] = None
+    limit: Count = None
     start: Start = None
     end: End = None
     rate: Rate = 1.0
@@ -91,6 +89,8 @@ def describe(
     """Say what a trace is: size, rate, burstiness, token percentiles, and what is unusual.
 
     Reads a file of any size in bounded memory. Percentiles are exact.
+
+    `brtheory trace describe requests.csv --plot requests.svg`
     """
     with reading_bar(file) as advance:
         description = describe_stream(reading.stream(file, advance))
@@ -116,6 +116,8 @@ def convert(
 
     Parquet also keeps where the trace comes from and whether it is synthetic; CSV does not. The
     output appears whole or not at all.
+
+    `brtheory trace convert requests.jsonl.gz requests.parquet --on-error skip`
     """
     with reading_bar(file) as advance:
         result = collect(reading.stream(file, advance))

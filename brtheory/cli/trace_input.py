@@ -16,6 +16,8 @@ from brtheory.traces.read import read_trace
 from brtheory.traces.schema import Trace
 from brtheory.traces.workloads import generate_workload
 
+PANEL = "Requests"
+
 
 class OnErrorChoice(StrEnum):
     """What to do with a bad row."""
@@ -29,33 +31,68 @@ OnErrorOption = Annotated[
     typer.Option(
         "--on-error",
         help="raise: stop at the first bad row. skip: drop bad rows and count them by reason.",
+        rich_help_panel=PANEL,
     ),
 ]
 Start = Annotated[
     float | None,
-    typer.Option("--start", min=0.0, help="Keep rows from this second on, counted from the first."),
+    typer.Option(
+        "--start",
+        min=0.0,
+        help="Keep rows from this second on, counted from the first.",
+        rich_help_panel=PANEL,
+    ),
 ]
 End = Annotated[
     float | None,
-    typer.Option("--end", help="Keep rows before this second, counted from the first."),
+    typer.Option(
+        "--end",
+        help="Keep rows before this second, counted from the first.",
+        rich_help_panel=PANEL,
+    ),
 ]
 Rate = Annotated[
-    float, typer.Option("--rate", help="Multiply the arrival rate by this, e.g. 2 halves the gaps.")
+    float,
+    typer.Option(
+        "--rate",
+        help="Multiply the arrival rate by this, e.g. 2 halves the gaps.",
+        rich_help_panel=PANEL,
+    ),
 ]
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
         "--columns",
         help="Which columns to use where names are unusual, e.g. "
-        "prompt_tokens=IN,output_tokens=OUT,arrival_s=WHEN (case does not matter).",
+        "prompt_tokens=IN,output_tokens=OUT; also arrival_s (case does not matter).",
+        rich_help_panel=PANEL,
     ),
 ]
 TraceFile = Annotated[
-    Path | None, typer.Option("--trace", help="Trace file (see `brtheory trace describe`).")
+    Path | None,
+    typer.Option(
+        "--trace",
+        help="Trace file (see `brtheory trace describe`).",
+        rich_help_panel=PANEL,
+    ),
 ]
 WorkloadName = Annotated[
     str | None,
-    typer.Option("--workload", help="Embedded workload instead (see `brtheory workloads list`)."),
+    typer.Option(
+        "--workload",
+        help="Embedded workload instead (see `brtheory workloads list`).",
+        rich_help_panel=PANEL,
+    ),
+]
+Count = Annotated[
+    int | None,
+    typer.Option(
+        "--requests",
+        "--limit",
+        min=1,
+        help="Keep at most so many.",
+        rich_help_panel=PANEL,
+    ),
 ]
 
 
@@ -65,9 +102,7 @@ class RequestOptions:
 
     trace: TraceFile = None
     workload: WorkloadName = None
-    requests: Annotated[
-        int | None, typer.Option("--requests", "--limit", min=1, help="Use at most so many.")
-    ] = None
+    requests: Count = None
     on_error: OnErrorOption = OnErrorChoice.RAISE
     start: Start = None
     end: End = None

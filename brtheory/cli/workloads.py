@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from brtheory.cli.description_view import show_description
+from brtheory.cli.options import Json, Seed
 from brtheory.traces.canonical import write_trace
 from brtheory.traces.describe import Description, describe_trace
 from brtheory.traces.workloads import (
@@ -26,7 +27,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print plain JSON.")]
 Name = Annotated[
     str, typer.Argument(help="A name from `brtheory workloads list`.", show_default=False)
 ]
@@ -34,7 +34,6 @@ Requests = Annotated[
     int | None,
     typer.Option("--requests", min=1, help="How many requests; default: the workload's own size."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 
 
 @app.command("list")
@@ -93,6 +92,8 @@ def generate(
     """Write a generated workload as a canonical trace file; the same seed gives the same file.
 
     Parquet keeps the mark that it is synthetic and its source; CSV has no room for them.
+
+    `brtheory workloads generate reasoning-r1 --requests 5000 --out requests.parquet`
     """
     trace = generate_workload(name, requests=requests, seed=seed)
     write_trace(trace, out)
