@@ -40,7 +40,7 @@ from brtheory.traces.scenarios import SCENARIOS
 
 ROUTERS = (
     "random", "round-robin", "p2c", "jsq", "engine-score", "least-tokens", "pool-fifo", "br0",
-    "brh:horizon=80", "brh:horizon=auto", "window",
+    "brh:horizon=80", "brh:horizon=auto", "bf-io", "window",
 )  # fmt: skip
 LIGHT_ROUTERS = ("jsq", "least-tokens", "pool-fifo", "br0", "brh:horizon=auto", "window")
 NAMES = (*SCENARIOS, *EMBEDDED)
@@ -62,6 +62,12 @@ NOTES = (
     (
         "BR-H (oracle) is told true output lengths: a bound, not a router to deploy. With a "
         "predictor it does less well: see the paper's tables."
+    ),
+    (
+        "BF-IO is the companion paper's rule as its authors published it as a program, with their "
+        "settings, and is told true output lengths too: it fills free slots so that the sum of "
+        "prompts is the largest within the smallest margin of a horizon in which completions alone "
+        "change the loads."
     ),
 )
 

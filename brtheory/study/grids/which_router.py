@@ -12,7 +12,7 @@ import numpy as np
 
 from brtheory.routers.registry import find_router
 from brtheory.study import wording
-from brtheory.study.choices import BASELINE
+from brtheory.study.choices import BASELINE, TITLES
 from brtheory.study.grid.contenders import told_truth
 from brtheory.study.grid.document import GridDocument, GridEstimate, Value
 from brtheory.study.grid.plan import ROUTER
@@ -181,8 +181,9 @@ def _prediction(document: GridDocument) -> Finding | None:
     for other in predicted:
         beaten = sum(share < best.shares[setting] for setting, share in other.shares.items())
         parts.append(f"{other.title} beats it on {beaten} of {len(other.shares)}")
+    families = dict.fromkeys(_family(other.label) for other in predicted)
     what = (
-        "in BR-H even true output lengths do not help"
+        f"in {' and '.join(families)} even true output lengths do not help"
         if not any(
             told_truth(o.label) and any(s < best.shares[k] for k, s in o.shares.items())
             for o in predicted
@@ -191,6 +192,11 @@ def _prediction(document: GridDocument) -> Finding | None:
     )
     text = f"Prediction: {'; '.join(parts)}; {what}."
     return Finding(kind="prediction", text=text)
+
+
+def _family(label: str) -> str:
+    name = label.partition(":")[0]
+    return TITLES.get(name, name)
 
 
 def _light(document: GridDocument) -> Finding | None:

@@ -175,8 +175,12 @@ def test_the_recommendation_follows_the_numbers():
     assert "P99 wait is 2.5 to 2.5 times" in texts["waiting"]
     assert "its longest 4.5 to 4.5" in texts["waiting"]
     assert "brh:horizon=8 beats it on 0 of 2" in texts["prediction"]
+    assert "in BR-H even true output lengths do not help" in texts["prediction"]
     assert "window has the least imbalance" in texts["light"]
     assert "Worse than JSQ there: br0 1.25" in texts["light"]
+    both = {**better, "bf-io": [0.3, 0.5]}
+    prediction = {f.kind: f.text for f in recommend(settled(both))}["prediction"]
+    assert "bf-io beats it on 0 of 2; in BR-H and BF-IO even true" in prediction
     worse = {**SHARES, "window": [0.9, 0.9]}
     assert "take br0" in {f.kind: f.text for f in recommend(settled(worse))}["saturated"]
 
