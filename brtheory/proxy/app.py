@@ -136,6 +136,8 @@ class Front:
     async def _read(self, request: web.Request, endpoint: Endpoint) -> ClientRequest:
         server = self._proxy.settings.server
         self._keys.check(request.headers.get("Authorization"))
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise RequestError(415, "compressed bodies are not read", code="content_encoding")
         if self._proxy.draining:
             raise RequestError(503, "shutting down", code="draining", retry_after_s=1)
         if len(self._clients) >= server.max_requests:

@@ -194,6 +194,11 @@ class LoadMirror:
             room.append(max(0, books.kv_tokens - books.reserved))
         return room
 
+    def largest_capacity(self) -> int | None:
+        """KV tokens of the largest replica, None unless every replica's capacity is known."""
+        known = [b.kv_tokens for b in self.replicas.values() if b.kv_tokens is not None]
+        return max(known) if known and len(known) == len(self.replicas) else None
+
     def view(self, names: Sequence[str]) -> MirrorView:
         """What an immediate router sees of the named replicas."""
         books = [self.replicas[name] for name in names]

@@ -14,8 +14,10 @@ from typing import Any
 from brtheory.proxy.faults import RequestError
 
 LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
-ROUTER_FIELDS = ("kv_transfer_params", "data_parallel_rank")
-"""Fields only the router may set: a client's would reach other clients' KV blocks or ranks."""
+ROUTER_FIELDS = ("kv_transfer_params", "ec_transfer_params", "data_parallel_rank")
+"""Fields only the router may set: a client's would reach other clients' blocks or ranks."""
+DEEPEST = 256
+"""Levels of a body: what is barely read may not be written again, which takes more stack."""
 WHOLE_ONLY = ("prompt_logprobs", "use_beam_search")
 """Fields whose answer cannot be assembled from a stream."""
 
@@ -76,6 +78,11 @@ class ClientRequest:
     def whole_only(self) -> bool:
         """Whether the answer must come whole from upstream, since no stream carries it all."""
         return any(self.body.get(field) not in (None, False) for field in WHOLE_ONLY)
+
+    @property
+    def may_call_tools(self) -> bool:
+        """Whether the engine looks for calls in the text: in a stream with another parser."""
+        return bool(self.body.get("tools")) and self.body.get("tool_choice") != "none"
 
 
 @dataclass(frozen=True)
@@ -212,7 +219,22 @@ def _parse(raw: bytes) -> dict[str, Any]:
         ) from error
     if not isinstance(body, dict):
         raise RequestError(400, f"the body is not a JSON object but {_kind(body)}")
+    # Counting is quick; only few bodies have so many brackets that their depth must be known.
+    if raw.count(b"[") + raw.count(b"{") > DEEPEST and _deeper_than(DEEPEST, body):
+        raise RequestError(400, f"the body is nested more than {DEEPEST} levels deep")
     return body
+
+
+def _deeper_than(most: int, body: dict[str, Any]) -> bool:
+    level: list[Any] = [body]
+    for _ in range(most):
+        level = [inner for outer in level for inner in _containers_in(outer)]
+    return bool(level)
+
+
+def _containers_in(outer: dict[str, Any] | list[Any]) -> list[Any]:
+    parts = outer.values() if isinstance(outer, dict) else outer
+    return [part for part in parts if isinstance(part, dict | list)]
 
 
 def _dump(body: Mapping[str, Any]) -> bytes:

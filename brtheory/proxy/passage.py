@@ -207,11 +207,14 @@ class Passage:
         desk, now_s = self.desk, self.desk.clock()
         self._ready_s = now_s if self._ready_s is None else self._ready_s
         limit = self.request.length_limit
+        wanted = self.prompt_tokens + (desk.default_output if limit is None else limit)
+        capacity = desk.mirror.largest_capacity()
         request = Request(
             id=next(desk.ids),
             prompt_tokens=self.prompt_tokens,
             ready_s=self._ready_s,
-            reserved_tokens=self.prompt_tokens + (desk.default_output if limit is None else limit),
+            # An empty replica takes anything; what never fits would wait, and hold others up.
+            reserved_tokens=wanted if capacity is None else min(wanted, capacity),
         )
         lease_s = desk.connector.lease_s or desk.longest_wait_s
         bind_by_s, lease_end_s = lease_times(self._pinned_s if self._pinned else now_s, lease_s)

@@ -103,6 +103,7 @@ def add_decode(desk: Desk, node: DecodeNode, settings: Settings) -> list[Worker]
         ranks=node.ranks,
         slots=node.slots,
         kv_tokens=node.kv_tokens,
+        first_rank=node.first_rank,
     )
     added: list[Worker] = []
     try:
@@ -208,15 +209,17 @@ class Proxy:
     async def _save_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(self.settings.router.history_save_s)
-            try:
-                self._save()
-            except OSError:
-                log.exception("could not save the history of output lengths")
+            self._save()
 
     def _save(self) -> None:
+        """Save what was learned; a full disk costs that, and nothing else."""
         path = self.settings.router.history_file
-        if path is not None and self.desk.ticker.history.unsaved:
+        if path is None or not self.desk.ticker.history.unsaved:
+            return
+        try:
             self.desk.ticker.history.save(path)
+        except OSError as error:
+            log.error("could not save the history of output lengths: %s", error)
 
 
 def make_tracing(settings: TracingSettings) -> "Tracing | None":

@@ -100,6 +100,7 @@ async def start(settings: Settings) -> Running:
             keepalive_timeout=KEEPALIVE_S,
             max_line_size=limit,
             max_field_size=limit,
+            auto_decompress=False,  # a few bytes can become gigabytes
             shutdown_timeout=1.0,
         )
     ]
@@ -107,7 +108,10 @@ async def start(settings: Settings) -> Running:
     if settings.admin.enabled:
         runners.append(
             web.AppRunner(
-                Admin(proxy).application(), access_log=None, logger=logging.getLogger(HTTP)
+                Admin(proxy).application(),
+                access_log=None,
+                logger=logging.getLogger(HTTP),
+                auto_decompress=False,
             )
         )
         addresses.append((settings.admin.host, settings.admin.port))

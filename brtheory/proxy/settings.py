@@ -1,15 +1,39 @@
 """Every setting of the proxy, with its default, its range and what it is for."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from brtheory.contracts import Contract
 from brtheory.proxy.history import DEFAULT_MEMORY
 from brtheory.proxy.sse import DEFAULT_EVENT_LIMIT
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MOST_SLOTS, MOST_KV_TOKENS, MOST_RANKS = 1 << 20, 1 << 40, 1024
+"""Bounds far beyond any machine: what is larger is a slip, and would not fit into 64 bits."""
+
+
+def _node_url(url: str) -> str:
+    if not (url.isascii() and url.isprintable()):
+        raise ValueError("an address in printable ASCII")
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("an address with a host and, if any, a port of 1 .. 65535")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise ValueError("an address without user, query or fragment")
+    return url
+
+
+NodeUrl = Annotated[str, Field(pattern=r"^https?://[^\s]+$"), AfterValidator(_node_url)]
+"""Scheme, host, port and perhaps a path of a node."""
+NodeName = Annotated[str, Field(pattern=r"^\w[\w.:-]{0,63}$")]
+"""Stands in a path of the admin API, so ``.`` and ``..`` are none."""
 
 
 class ServerSettings(Contract):
@@ -154,24 +178,34 @@ class TracingSettings(Contract):
 class PrefillNode(Contract):
     """A prefill node."""
 
-    name: str = Field(pattern=r"^[\w.:-]{1,64}$")
-    url: str = Field(pattern=r"^https?://[^\s]+$")
-    kv_tokens: int | None = Field(default=None, ge=1)
-    bootstrap_url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
+    name: NodeName
+    url: NodeUrl
+    kv_tokens: int | None = Field(default=None, ge=1, le=MOST_KV_TOKENS)
+    bootstrap_url: NodeUrl | None = None
 
 
 class DecodeNode(Contract):
     """A decode node and the ranks it owns."""
 
-    name: str = Field(pattern=r"^[\w.:-]{1,64}$")
-    url: str = Field(pattern=r"^https?://[^\s]+$")
-    ranks: list[int] | None = Field(
+    name: NodeName
+    url: NodeUrl
+    ranks: list[Annotated[int, Field(le=1 << 31)]] | None = Field(
         default=None,
+        max_length=MOST_RANKS,
         description="Global data-parallel ranks served at this "
         "address; none where the address is one rank's own.",
     )
-    slots: int = Field(default=256, ge=1, description="max_num_seqs of one rank.")
-    kv_tokens: int | None = Field(default=None, ge=1, description="KV tokens of one rank.")
+    first_rank: int = Field(
+        default=0,
+        ge=0,
+        le=1 << 31,
+        description="The rank that the node calls 0 in X-data-parallel-rank: vLLM counts "
+        "a node's own ranks from 0 with hybrid load balancing.",
+    )
+    slots: int = Field(default=256, ge=1, le=MOST_SLOTS, description="max_num_seqs of one rank.")
+    kv_tokens: int | None = Field(
+        default=None, ge=1, le=MOST_KV_TOKENS, description="KV tokens of one rank."
+    )
 
 
 class Settings(Contract):

@@ -15,6 +15,10 @@ from brtheory.errors import BrtheoryError
 FIRST_FINAL = 200
 HELD_LIMIT = 1 << 16
 """Bytes held of an answer nobody takes yet; then reading pauses."""
+LARGEST_HEAD = 1 << 18
+"""Bytes of an answer in which there is nothing of its body: headers, trailers, extensions."""
+LARGEST_WHOLE = 64 << 20
+"""Bytes of an answer that is read whole before it is passed on."""
 
 
 class UnreachableError(BrtheoryError):
@@ -69,10 +73,16 @@ class Answer:
         Raises
         ------
         BrokenError
-            If it does not come.
+            If it does not come, or has no end in sight.
         """
         parts: list[bytes] = []
-        self.deliver(parts.append)
+
+        def take(data: bytes) -> None:
+            if self.received > LARGEST_WHOLE:
+                raise BrokenError(f"an answer of more than {LARGEST_WHOLE} bytes")
+            parts.append(data)
+
+        self.deliver(take)
         await asyncio.shield(self.ended)
         return b"".join(parts)
 
@@ -142,6 +152,7 @@ class Wire(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._keep = False
         self._paused = False
+        self._unread = 0
         self.open = False
         self.silent = False
 
@@ -157,7 +168,7 @@ class Wire(asyncio.Protocol):
         """
         self._status = self.loop.create_future()
         self._parser = httptools.HttpResponseParser(self)
-        self._headers, self._keep = {}, False
+        self._headers, self._keep, self._unread = {}, False, 0
         self._transport.write(head + body if len(body) < HELD_LIMIT else head)
         if len(body) >= HELD_LIMIT:
             self._transport.write(body)
@@ -193,10 +204,14 @@ class Wire(asyncio.Protocol):
         if self._parser is None:
             self.close()
             return
+        self._unread += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(f"not HTTP: {error}")
+            self.close()
+        if self._unread > LARGEST_HEAD:
+            self._break(f"more than {LARGEST_HEAD} bytes of headers")
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -228,6 +243,7 @@ class Wire(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
+        self._unread = 0
         if self._answer is not None:
             self._answer.data(body)
 
@@ -235,6 +251,7 @@ class Wire(asyncio.Protocol):
         """The answer is complete, and the connection free."""
         answer, self._answer = self._answer, None
         if answer is not None:
+            self._unread = 0
             self.served += 1
             self.idle_since_s = self.loop.time()
             self._parser = None
