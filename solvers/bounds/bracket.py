@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def bracket(
     effort, search, clock
         Limits of the lower and the upper bound; the time limits add up.
     on_progress
-        As in ``certified_bound``.
+        As in ``certified_bound``; the phase before it is ``search``.
 
     Raises
     ------
@@ -89,7 +90,14 @@ def bracket(
     if not verdict.feasible or verdict.sum_peak is None:
         raise InputError("assignment", "a feasible assignment", verdict.violations[0])
     steps = admission_steps(instance, assignment)
-    best = improve(instance, assignment, rng=rng, limits=search, clock=clock)
+    best = improve(
+        instance,
+        assignment,
+        rng=rng,
+        limits=search,
+        clock=clock,
+        on_progress=None if on_progress is None else partial(on_progress, "search"),
+    )
     certificate = certified_bound(
         instance, steps, effort=effort, clock=clock, on_progress=on_progress
     )

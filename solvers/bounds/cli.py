@@ -13,21 +13,51 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from brtheory.cli.options import InputFile, Json, Seed
+from brtheory.cli.options import Json, Seed
 from brtheory.cli.progress import progress_bar
+from brtheory.errors import InputError
 from brtheory.files import write_text_atomic
-from brtheory.offline.assignment import assignment_to_json, read_assignment
-from brtheory.offline.instance import read_instance
+from brtheory.offline.assignment import Assignment, assignment_to_json, read_assignment
+from brtheory.offline.instance import Instance, instance_to_json, read_instance
 from solvers.bounds.bracket import Bracket, bracket
 from solvers.bounds.decompose import Effort, Progress
+from solvers.bounds.production import PRESETS, find_preset, placed_by
 from solvers.bounds.search import SearchLimits
 
-SEARCH_SHARE = 0.25
-"""Share of the time limit that local search may take."""
+SEARCH_SHARE, BOUND_SHARE = 0.25, 0.72
+"""Shares of the time limit for local search and for the lower bound; the rest is for what neither
+counts: reading, starting processes, judging, writing."""
 PROPOSALS = 20_000
 """Proposals of annealing per request, where numba makes them cheap."""
 PER_MILLE = 1000
+PHASES = ("search", "scan", "prove")
 
+InputPath = Annotated[Path | None, typer.Argument(help="JSON file (its form: `brtheory schema`).")]
+PresetName = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        help="Instead of files: 2,000 requests of the proprietary surrogate at production scale, "
+        "placed by --router. g8, g16: 8 or 16 replicas with 48 active requests each; g8-light, "
+        "g16-light: with 16. --seed draws another sample.",
+    ),
+]
+PresetRouter = Annotated[
+    str,
+    typer.Option(
+        "--router",
+        help="With --preset: the router by name, with its default parameters; br0 takes the "
+        "largest margin first.",
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Write instance.json, assignment.json, best.json and certificate.json here.",
+        file_okay=False,
+    ),
+]
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", min=1.0, help="Seconds for both bounds together.")
 ]
@@ -43,8 +73,11 @@ BestFile = Annotated[
 
 
 def bound(
-    instance: InputFile,
-    assignment: InputFile,
+    instance: InputPath = None,
+    assignment: InputPath = None,
+    preset: PresetName = None,
+    router: PresetRouter = "br0",
+    out: Folder = None,
     certificate: CertificateFile = None,
     best: BestFile = None,
     time_limit: TimeLimit = 300.0,
@@ -59,14 +92,17 @@ def bound(
     The certificate proves the lower bound; check it with
 
         brtheory certify INSTANCE CERTIFICATE --admissions ASSIGNMENT
+
+    With --preset no files are needed:
+
+        brtheory bound --preset g8 --out results/g8
     """
-    effort = Effort(
-        time_limit_s=(1 - SEARCH_SHARE) * time_limit, workers=workers or os.cpu_count() or 1
-    )
+    problem, judged = _inputs(instance, assignment, preset, router=router, seed=seed)
+    effort = Effort(time_limit_s=BOUND_SHARE * time_limit, workers=workers or os.cpu_count() or 1)
     with _progress() as on_progress:
         found = bracket(
-            read_instance(instance),
-            read_assignment(assignment),
+            problem,
+            judged,
             rng=np.random.default_rng(seed),
             effort=effort,
             search=SearchLimits(
@@ -75,25 +111,54 @@ def bound(
             ),
             on_progress=on_progress,
         )
-    if certificate is not None:
-        write_text_atomic(certificate, found.certificate.model_dump_json(by_alias=True))
-    if best is not None:
-        write_text_atomic(best, json.dumps(assignment_to_json(found.best)))
+    if out is not None:
+        _write(out / "instance.json", instance_to_json(problem))
+        _write(out / "assignment.json", assignment_to_json(judged))
+    for path in (certificate, None if out is None else out / "certificate.json"):
+        if path is not None:
+            write_text_atomic(path, found.certificate.model_dump_json(by_alias=True))
+    for path in (best, None if out is None else out / "best.json"):
+        if path is not None:
+            _write(path, assignment_to_json(found.best))
     if as_json:
         typer.echo(json.dumps(_to_json(found)))
     else:
         _show(found)
 
 
+def _inputs(
+    instance: Path | None,
+    assignment: Path | None,
+    preset: str | None,
+    *,
+    router: str,
+    seed: int,
+) -> tuple[Instance, Assignment]:
+    """The two files, or what a preset makes."""
+    if preset is not None:
+        if instance is not None:
+            raise InputError("--preset", "no files beside it", instance)
+        problem = find_preset(preset).instance(seed)
+        return problem, placed_by(problem, router, seed=seed)
+    if instance is None or assignment is None:
+        expected = "INSTANCE and ASSIGNMENT, or --preset " + "|".join(PRESETS)
+        raise InputError("bound", expected, "neither" if instance is None else "INSTANCE alone")
+    return read_instance(instance), read_assignment(assignment)
+
+
+def _write(path: Path, document: object) -> None:
+    write_text_atomic(path, json.dumps(document))
+
+
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """A bar in per mille of each phase, since the number of windows is known only on the way."""
-    with progress_bar("windows", total=2 * PER_MILLE) as advance:
+    with progress_bar("search, scan, prove", total=len(PHASES) * PER_MILLE) as advance:
         shown = 0
 
         def on_progress(phase: str, done: int, total: int) -> None:
             nonlocal shown
-            position = PER_MILLE * done // total + (PER_MILLE if phase == "prove" else 0)
+            position = PER_MILLE * done // total + PER_MILLE * PHASES.index(phase)
             advance(position - shown)
             shown = position
 

@@ -32,6 +32,8 @@ SCAN_SHARE = 0.4
 """Share of a time limit that goes into choosing windows."""
 STARVED_SHARE = 0.1
 """Share of scanned windows that may run out of time before the scan is worth nothing."""
+UNSEEN = WindowProof(0, 1, None, leaves=0, solved=0, complete=False, promise=0.0)
+"""What a scan says of a window whose turn comes after its time."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,8 @@ def _prove_in_worker(span: Span, seconds: float | None) -> WindowProof:
 
 
 def _prove(job: _Job, span: Span, seconds: float | None) -> WindowProof:
+    if seconds == 0 and not job.keep_trees:
+        return UNSEEN
     deadline = None if seconds is None else job.clock() + seconds
     proof = prove_window(
         window_of(job.instance, job.steps, start=span[0], end=span[1]),

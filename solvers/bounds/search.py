@@ -63,6 +63,7 @@ def improve(
     rng: np.random.Generator,
     limits: SearchLimits = SearchLimits(),
     clock: Callable[[], float] = time.monotonic,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Assignment:
     """Lower sum_peak by moving requests between replicas.
 
@@ -74,6 +75,8 @@ def improve(
         Order in which requests are tried.
     limits, clock
         When to stop.
+    on_progress
+        Called with batches of proposals done and batches in all, by number or by time.
 
     Returns
     -------
@@ -97,7 +100,7 @@ def improve(
         return 0.0 if limit is None else (clock() - started) / limit if limit > 0 else 1.0
 
     room = _Room(instance.slots, instance.kv_capacity or math.inf)
-    _anneal(loads, room, rng=rng, limits=limits, spent=spent)
+    _anneal(loads, room, rng=rng, limits=limits, spent=spent, on_progress=on_progress)
     _descend(loads, room, rng=rng, limits=limits, expired=lambda: spent() >= 1)
     found = {p.id: p for p in assignment_of(loads, ordered)}
     return _better(instance, assignment, tuple(found[p.id] for p in assignment))
@@ -110,6 +113,7 @@ def _anneal(
     rng: np.random.Generator,
     limits: SearchLimits,
     spent: Callable[[], float],
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Cool geometrically from twice a typical weight over a typical segment.
 
@@ -127,6 +131,8 @@ def _anneal(
         progress = max(number / batches, spent() / ANNEALING_SHARE)
         if progress >= 1:
             return
+        if on_progress is not None:
+            on_progress(int(progress * batches), batches)
         proposals = draw_proposals(
             rng,
             batch=BATCH,

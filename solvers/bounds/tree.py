@@ -85,8 +85,9 @@ def prove_window(
     """
     scale = SCALE
     steps = window_step_bound(window, replicas=replicas)
-    if not window.inside:
-        return WindowProof(steps, 1, None, leaves=0, solved=0, complete=True, promise=steps)
+    if not window.inside or expired():
+        complete = not window.inside
+        return WindowProof(steps, 1, None, leaves=0, solved=0, complete=complete, promise=steps)
     relaxation = WindowRelaxation(window, replicas=replicas)
     root, heap, complete = _grow(
         relaxation, replicas=replicas, limits=(most_solved, most_leaves), expired=expired
