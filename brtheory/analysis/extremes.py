@@ -5,7 +5,7 @@ minus the mean. Every function takes G as ``replicas`` >= 1. Exact values first:
 
 * standard normal:      E[max] = int_0^inf (1 - Phi(x)^G - Phi(-x)^G) dx;
 * exponential, mean 1:  E[max] = H_G = 1 + 1/2 + .. + 1/G;
-* uniform on [0, 1]:    E[max] = G/(G + 1);
+* uniform on [0, 1]:    E[max] = G/(G + 1),  E[min] = 1/(G + 1);
 * a sample x_1 <= .. <= x_n drawn with replacement:  E[max] = sum_i ((i/n)^G - ((i-1)/n)^G) x_i.
 
 Reference: H. A. David and H. N. Nagaraja, Order Statistics, 3rd edition, chapters 2, 3 and 10.
@@ -58,7 +58,12 @@ def expected_max_exponential(replicas: int) -> Fraction:
 
 def expected_max_uniform(replicas: int) -> Fraction:
     """E[max of G iid uniforms on [0, 1]] = G/(G + 1), exactly."""
-    return 1 - Fraction(1, checked_count("replicas", replicas) + 1)
+    return 1 - expected_min_uniform(replicas)
+
+
+def expected_min_uniform(replicas: int) -> Fraction:
+    """E[min of G iid uniforms on [0, 1]] = 1/(G + 1), exactly."""
+    return Fraction(1, checked_count("replicas", replicas) + 1)
 
 
 def expected_max_sample(sample: ArrayLike, replicas: int) -> float:
