@@ -1,4 +1,4 @@
-"""Pages of the site that are made, not written: home, project, commands, schemas, modules.
+"""Pages of the site that are made, not written: home, results, project, commands, schemas, modules.
 
 MkDocs runs this file; what it writes exists only in the built site.
 """
@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")
 PACKAGES = ("brtheory", "solvers", "proofs")
 HELP_COLUMNS = "96"
+ELSEWHERE = {"RESULTS.md": "results.md", "notebooks": "notebooks/start_here.md"}
+"""Links of pages at the root of the checkout to what has another place in the site."""
+OUTSIDE = "](../"
 LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 
 
@@ -33,17 +36,26 @@ def relinked(text: str, *, up: str) -> str:
         path = found[1]
         if path.removesuffix(".md") in PROJECT:
             return f"]({up}project/{path})"
-        return f"]({up}{path.removeprefix('docs/')})" if path.startswith("docs/") else "](#)"
+        return f"]({up}{ELSEWHERE.get(path, path.removeprefix('docs/'))})"
 
     return LINK.sub(target, text)
 
 
 def home() -> None:
-    """The README, and the project's pages beside it."""
-    write("index.md", relinked((ROOT / "README.md").read_text(encoding="utf-8"), up=""))
+    """The README, the results, and the project's pages beside them."""
+    for page, source in (("index.md", "README.md"), ("results.md", "RESULTS.md")):
+        write(page, relinked((ROOT / source).read_text(encoding="utf-8"), up=""))
     for name in PROJECT:
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
         write(f"project/{name}.md", relinked(text, up="../"))
+
+
+def documents() -> None:
+    """Documents that link to what is outside docs: the same places in the site."""
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if OUTSIDE in text:
+            write(path.name, relinked(text.replace(OUTSIDE, "]("), up=""))
 
 
 def commands() -> None:
@@ -65,7 +77,8 @@ def schemas() -> None:
     ]
     for path in sorted((ROOT / "docs" / "schemas").glob("*.schema.json")):
         text = path.read_text(encoding="utf-8").rstrip()
-        lines += ["", f"## {path.name.removesuffix('.schema.json')}", "", "```json", text, "```"]
+        lines += ["", f"## {path.name.removesuffix('.schema.json')}", ""]
+        lines += [f"[{path.name}](../schemas/{path.name})", "", "```json", text, "```"]
     write("reference/schemas.md", "\n".join(lines) + "\n")
 
 
@@ -102,6 +115,7 @@ def _subcommands(name: str) -> list[str]:
 
 
 home()
+documents()
 commands()
 schemas()
 modules()
