@@ -3,9 +3,10 @@
 Two questions, answered in one run: which sizes are proved optimal within a limit of processor time,
 and how long the largest size takes that both prove. The textbook model is time-indexed with one
 peak a step and nothing derived (``solvers.textbook``); ours is the tight index model, on the same
-backends, and in case A the dynamic program. For each shape n climbs a ladder until one of the seeds
-is not proved. Times are processor seconds of this process, building the model included, so that
-other work on the machine does not count. Writes formulations.json and formulations.md.
+backends, and in case A and in work-conserving case B the dynamic programs. For each shape n climbs
+a ladder until one of the seeds is not proved. Times are processor seconds of this process, building
+the model included, so that other work on the machine does not count. Writes formulations.json and
+formulations.md.
 """
 
 import argparse
@@ -85,8 +86,8 @@ class Contender:
     method: str
 
     def takes(self, shape: Shape) -> bool:
-        """Whether the method solves the shape's case."""
-        return self.method != "dp" or shape.case == "A"
+        """Whether the method is meant for the shape: the program is lost where holding is free."""
+        return self.method != "dp" or shape.case == "A" or shape.work_conserving
 
 
 @dataclass(frozen=True)
@@ -153,13 +154,9 @@ def compare(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [_comparison(shape, rows) for shape in dict.fromkeys(row.shape for row in rows)]
 
 
-def as_table(
-    comparisons: Sequence[dict[str, Any]], rows: Sequence[Row], *, effort: Effort, on: str
-) -> str:
-    """Markdown: the comparison, then every contender's largest size."""
+def comparison_lines(comparisons: Sequence[dict[str, Any]]) -> list[str]:
+    """Markdown lines of the comparison, a row for each kind of problem."""
     lines = [
-        f"Proved optimal within {effort.cpu_limit_s:g} s of processor time. Measured on: {on}.",
-        "",
         "| problem | textbook | ours | x size | at n | textbook s | ours s | x faster |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -171,6 +168,18 @@ def as_table(
             f"| {_text(c['common'])} | {_text(book['cpu_s'])} | {_text(ours['cpu_s'])} "
             f"| {_text(c['speedup'])} |"
         )
+    return lines
+
+
+def as_table(
+    comparisons: Sequence[dict[str, Any]], rows: Sequence[Row], *, effort: Effort, on: str
+) -> str:
+    """Markdown: the comparison, then every contender's largest size."""
+    lines = [
+        f"Proved optimal within {effort.cpu_limit_s:g} s of processor time. Measured on: {on}.",
+        "",
+        *comparison_lines(comparisons),
+    ]
     lines += [
         "",
         "| problem | formulation | method | n | proved | s |",

@@ -3,7 +3,7 @@
 Methods and the cases they declare:
 
     brute   A B C   everything, tiny problems only
-    dp      A       dynamic program over partitions of the active requests
+    dp      A B     dynamic programs; in case B without KV capacity
     beam    A       the same, keeping the best states only: an upper bound
     milp    A B C   PuLP with HiGHS
     cpsat   A B C   OR-Tools CP-SAT
@@ -30,7 +30,7 @@ from solvers.problem import (
 )
 from solvers.result import Claim, SolveResult, Stop
 
-_CASES: Mapping[str, str] = {"brute": "ABC", "dp": "A", "beam": "A", "milp": "ABC", "cpsat": "ABC"}
+_CASES: Mapping[str, str] = {"brute": "ABC", "dp": "AB", "beam": "A", "milp": "ABC", "cpsat": "ABC"}
 
 METHODS = tuple(_CASES)
 

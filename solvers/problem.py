@@ -265,5 +265,6 @@ def _check_slots(instance: Instance, steps: Mapping[int, int]) -> None:
         if active > most:
             raise InfeasibleError(
                 f"request {request_id}: admitted at step {step} as active request {active}, "
-                f"replicas*slots {instance.replicas}*{instance.slots}"
+                f"replicas*slots {instance.replicas}*{instance.slots}; other admission steps may "
+                "do (--admissions, or case B, which finds them)"
             )

@@ -72,10 +72,11 @@ def test_case_a_has_one_optimum(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(160))
 def test_case_b_has_one_optimum(seed: int) -> None:
-    """Brute force, MILP and CP-SAT."""
+    """Brute force, MILP, CP-SAT and, without KV capacity, the dynamic program."""
     problem = case_b(seed)
     expected = outcome(problem, "brute")
-    assert [outcome(problem, method) for method in ("milp", "cpsat")] == [expected] * 2
+    methods = ["milp", "cpsat"] + ["dp"] * (problem.instance.kv_capacity is None)
+    assert [outcome(problem, method) for method in methods] == [expected] * len(methods)
 
 
 @pytest.mark.parametrize("seed", range(140))

@@ -146,7 +146,7 @@ def test_kv_capacity_that_search_proves_too_small_names_the_request() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "dp", "case": "B"}, "brute, milp, cpsat for case B"),
+        ({"method": "beam", "case": "B"}, "brute, dp, milp, cpsat for case B"),
         ({"method": "oracle"}, "one of brute"),
         ({"method": "brute", "case": "D"}, "one of A, B, C"),
         ({"method": "brute", "objective": "latency"}, "imbalance, time"),

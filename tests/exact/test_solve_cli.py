@@ -138,7 +138,7 @@ def test_the_table_is_for_people(run, instance_file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "dp", "--case", "B"], "one of brute, milp, cpsat for case B"),
+        (["--method", "dp", "--case", "C"], "one of brute, milp, cpsat for case C"),
         (["--method", "brute", "--hold", "1"], "case B only"),
         (["--method", "brute", "--case", "C", "--work-conserving"], "case B only"),
         (["--method", "brute", "--time-limit", "-3"], "time_limit"),
