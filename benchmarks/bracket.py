@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     cells = read()
     for preset in [] if options.fill else options.presets or list(PRESETS):
-        cells[preset] = measure(preset) | {"revision": revision(package_root())._asdict()}
+        cells[preset] = measure(preset) | {"revision": revision(package_root()).model_dump()}
         document = {"machine": machine(), "seed": SEED, "cells": cells}
         write_text_atomic(RESULTS, json.dumps(document, indent=2) + "\n")
         print(preset, cells[preset], file=sys.stderr)
