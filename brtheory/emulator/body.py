@@ -220,17 +220,25 @@ def _sized(prompt: Prompt, tokens: int | None) -> Prompt:
 
 
 def _limit(body: _Body, prompt: Prompt, *, chat: bool, limits: Limits) -> int:
+    """Output tokens: as many as asked for, or as the context has room for beyond the prompt."""
     room = limits.max_model_len - prompt.tokens
     asked = body.max_completion_tokens if chat else None
     asked = asked or body.max_tokens or (None if chat else DEFAULT_TEXT_TOKENS)
-    if room < 1 or (asked is not None and asked > room):
+    if asked is not None and asked > limits.max_model_len:
+        raise ApiError(
+            400,
+            f"max_tokens={asked} cannot be greater than max_model_len={limits.max_model_len}. "
+            f"Please request fewer output tokens. (parameter=max_tokens, value={asked})",
+            param="max_tokens",
+        )
+    if room < 1:
         raise ApiError(
             400,
             f"This model's maximum context length is {limits.max_model_len} tokens. However, your "
-            f"request has {prompt.tokens} input tokens and asks for {asked or 'some'} more.",
-            param="max_tokens",
+            f"request has {prompt.tokens} input tokens.",
+            param="input_tokens",
         )
-    return asked or room
+    return room if asked is None else min(asked, room)
 
 
 def _stops(body: _Body) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ class EmulatorConfig:
         G decode ranks, slots, KV capacity of a rank in tokens.
     ranks_per_endpoint
         1: a port for each rank; G: one endpoint; between: nodes that own some ranks each.
+    counts_own_ranks
+        Whether each of these nodes is asked for its ranks from 0, not for global ones.
     step_time
         b0 and a0 of the barrier.
     burst
@@ -81,6 +83,7 @@ class EmulatorConfig:
 
     shape: ClusterShape = field(default_factory=lambda: ClusterShape(4, 32, DEFAULT_KV_CAPACITY))
     ranks_per_endpoint: int = 1
+    counts_own_ranks: bool = False
     step_time: StepTime = field(default_factory=StepTime)
     burst: int = 1
     tokens_per_chunk: int = 1

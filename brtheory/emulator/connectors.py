@@ -89,12 +89,14 @@ class PullConnector:
         reply: dict[str, Any] = {
             "do_remote_prefill": True,
             "do_remote_decode": False,
-            "remote_block_ids": list(range(first, first + blocks)),
+            "remote_block_ids": [list(range(first, first + blocks))],
             "remote_engine_id": handle.engine_id,
             "remote_request_id": handle.name,
             "remote_host": by.host,
             "remote_port": by.port,
             "tp_size": 1,
+            "remote_num_tokens": done.prompt_tokens,
+            "transfer_mode": "pull",
         }
         if self.ascend:
             reply |= {"remote_pcp_size": 1, "remote_dcp_size": 1, "num_prompt_blocks": blocks}

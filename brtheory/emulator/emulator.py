@@ -122,7 +122,10 @@ class Emulator:
     async def _start_decode(self, i: int) -> None:
         size = self.config.ranks_per_endpoint
         node = DecodeNode(
-            f"decode-{i}", self.deployment.decode, ranks=range(i * size, (i + 1) * size)
+            f"decode-{i}",
+            self.deployment.decode,
+            ranks=range(i * size, (i + 1) * size),
+            counts_own=self.config.counts_own_ranks,
         )
         await self._listen_node(node, 1 + i)
 

@@ -48,14 +48,19 @@ class DecodeNode:
         All ranks.
     ranks
         Global ranks that it owns.
+    counts_own
+        Whether requests name its ranks from 0, as with vLLM's hybrid load balancing.
     """
 
     role = "decode"
 
-    def __init__(self, name: str, engine: DecodeEngine, *, ranks: range) -> None:
+    def __init__(
+        self, name: str, engine: DecodeEngine, *, ranks: range, counts_own: bool = False
+    ) -> None:
         self.name = name
         self.ranks = ranks
         self._engine = engine
+        self._first = ranks.start if counts_own else 0
 
     def pick_rank(self, header: str | None) -> int | None:
         """The rank asked for, or the least busy one.
@@ -68,9 +73,11 @@ class DecodeNode:
         if header is None:
             return self._engine.least_busy(self.ranks)
         # Checked as text first: int() also reads signs, spaces and underscores.
-        if header.isascii() and header.isdigit() and int(header[:9]) in self.ranks:
-            return int(header)
-        owned = f"[{self.ranks.start}, {self.ranks.stop})"
+        if header.isascii() and header.isdigit() and len(header) < 10:
+            rank = self._first + int(header)
+            if rank in self.ranks:
+                return rank
+        owned = f"[{self.ranks.start - self._first}, {self.ranks.stop - self._first})"
         raise ApiError(400, f"data_parallel_rank {header} is out of range {owned}.")
 
     def hold(self, request_id: str) -> AbstractContextManager[None]:

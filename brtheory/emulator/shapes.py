@@ -15,6 +15,8 @@ from brtheory.emulator.plan import SequencePlan
 from brtheory.emulator.tokens import WORDS
 
 ARGUMENTS_OPEN, ARGUMENTS_CLOSE = '{"text": "', '"}'
+FINGERPRINT = "emulator"
+"""``system_fingerprint``: in whole answers and in the last chunk of streams, as with vLLM."""
 
 
 class Shape(Protocol):
@@ -210,7 +212,8 @@ class Envelope:
     ) -> Json:
         """A whole body."""
         body = self._head(self.shape.full_object) | extra
-        return body | {"choices": list(choices), "usage": usage, "kv_transfer_params": kv}
+        body |= {"choices": list(choices), "system_fingerprint": FINGERPRINT, "usage": usage}
+        return body | {"kv_transfer_params": kv, "ec_transfer_params": None}
 
     def _head(self, kind: str) -> Json:
         return {

@@ -8,7 +8,7 @@ from brtheory.emulator.call import Call
 from brtheory.emulator.faults import STREAM_FAULTS, FaultRule
 from brtheory.emulator.piece import Json, Piece
 from brtheory.emulator.session import Session
-from brtheory.emulator.shapes import Envelope, to_bytes
+from brtheory.emulator.shapes import FINGERPRINT, Envelope, to_bytes
 from brtheory.errors import BrtheoryError
 
 RECOMPUTED = "recomputed"
@@ -59,11 +59,12 @@ async def stream_chunks(reply: Reply) -> AsyncGenerator[bytes]:
         async for piece in pieces:
             for opening in _openings(reply, piece):
                 yield to_bytes(opening)
-            reply.session.usage.count(piece)
-            yield to_bytes(_chunk(reply, piece))
+            if piece.tokens or piece.finish_reason is not None:
+                reply.session.usage.count(piece)
+                yield to_bytes(_chunk(reply, piece))
     if reply.call.include_usage:
         usage = reply.session.usage.total()
-        yield to_bytes(reply.envelope.chunk([], usage=usage))
+        yield to_bytes(reply.envelope.chunk([], usage=usage, system_fingerprint=FINGERPRINT))
 
 
 async def whole_answer(reply: Reply) -> bytes:
@@ -108,7 +109,10 @@ def _openings(reply: Reply, piece: Piece) -> list[Json]:
 
 def _chunk(reply: Reply, piece: Piece) -> Json:
     choice = reply.envelope.shape.chunk(piece)
-    return reply.envelope.chunk([choice], usage=_running_usage(reply, piece))
+    chunk = reply.envelope.chunk([choice], usage=_running_usage(reply, piece))
+    if piece.finish_reason is not None and not reply.call.include_usage:
+        chunk["system_fingerprint"] = FINGERPRINT
+    return chunk
 
 
 def _running_usage(reply: Reply, piece: Piece) -> Json | None:
@@ -130,6 +134,9 @@ async def _struck(reply: Reply) -> AsyncGenerator[Piece]:
                         piece, end=piece.start, finish_reason="stop", stop_reason=RECOMPUTED
                     )
                     return
+                if fault.kind == "error_event" and not sent:
+                    # vLLM opens the answer before it looks whether there is one.
+                    yield replace(piece, end=piece.start, finish_reason=None)
                 await _strike(reply, fault)
                 fault = None
             sent += piece.tokens

@@ -8,10 +8,10 @@ from enum import Enum
 from brtheory.proxy.assembly import Assembler
 from brtheory.proxy.chunk import Chunk, read_chunk
 from brtheory.proxy.client import ClientSide
-from brtheory.proxy.editing import StreamEditor
+from brtheory.proxy.editing import HIDDEN, StreamEditor
 from brtheory.proxy.events import Completed, Failed, FirstByte
 from brtheory.proxy.fleet import Worker
-from brtheory.proxy.json_bytes import cut_members
+from brtheory.proxy.json_bytes import cut_members, replace_member
 from brtheory.proxy.sse import SseError, SseEvent
 from brtheory.proxy.translation import Ending, Take, Translation
 from brtheory.proxy.upstream import Reply
@@ -56,9 +56,13 @@ class Flow:
         answer.ended.add_done_callback(self._wake)
         answer.deliver(self._take)
 
-    async def first(self) -> bytes:
-        """The first bytes there are; empty if the stream ends without any."""
-        while not (self._pending or self._over()):
+    async def first(self, is_begun: Callable[[], bool]) -> bytes:
+        """The bytes up to the first token or error; empty if the stream ends without any.
+
+        vLLM names the role before it finds that the prompt's KV is gone: as long as no token has
+        come, the request may still be served anew.
+        """
+        while not ((self._pending and is_begun()) or self._failed() or self._over()):
             await self._sleep()
         return self._all_pending()
 
@@ -103,6 +107,9 @@ class Flow:
         pending, self._pending = self._pending, []
         return b"".join(pending)
 
+    def _failed(self) -> bool:
+        return self._translation.error is not None
+
     def _over(self) -> bool:
         return self._translation.ended() or self._answer.ended.done()
 
@@ -122,9 +129,10 @@ async def forward(work: Work, worker: Worker, answer: Answer) -> None:
     translation = _translation(work, editor.edit, quick=quick)
     flow = Flow(work.client, answer, translation)
     try:
-        first = await flow.first()
+        first = await flow.first(lambda: work.counter.tokens > 0)
         if translation.error is not None and not work.passage.life.forwarded:
-            raise AnswerError(_error_reply(translation.error))
+            _take_error(work, worker, translation.error)
+            return
         if first:
             await _send(work, first)
             await flow.run()
@@ -165,8 +173,8 @@ async def assemble(work: Work, worker: Worker, answer: Answer) -> None:
         answer.ended.result()
     translation.finish()
     if translation.error is not None:
-        raise AnswerError(_error_reply(translation.error))
-    if translation.ending is Ending.RECOMPUTED:
+        _take_error(work, worker, translation.error)
+    elif translation.ending is Ending.RECOMPUTED:
         work.go_on_after_preemption()
     elif translation.ending is Ending.TRUNCATED:
         work.telemetry.truncated.inc()
@@ -195,8 +203,7 @@ async def pass_whole(work: Work, worker: Worker, answer: Answer) -> None:
     work.counter.observe(read_chunk(body))
     if work.passage.hold is not None:
         work.passage.hold.grow(work.counter.tokens - work.passage.hold.age)
-    shown = cut_members(body, ("kv_transfer_params",))
-    work.client.whole(200, shown, content_type=answer.content_type)
+    work.client.whole(200, _shown(work, body), content_type=answer.content_type)
     work.passage.apply(Completed(work.counter.tokens))
 
 
@@ -267,6 +274,24 @@ async def _drain(answer: Answer) -> None:
     """Wait for the answer's end, so that its connection can be used again."""
     if not answer.ended.done():
         await asyncio.wait([answer.ended], timeout=DRAIN_S)
+
+
+def _shown(work: Work, body: bytes) -> bytes:
+    """A whole answer without what only routers use, and with the prefill node's cached tokens."""
+    for hidden in HIDDEN:
+        body = cut_members(body, (hidden.decode(),))
+    if work.prompt_details is None:
+        return body
+    details = json.dumps(work.prompt_details).encode()
+    return replace_member(body, ("usage", "prompt_tokens_details"), value=details)
+
+
+def _take_error(work: Work, worker: Worker, error: bytes) -> None:
+    """Serve a request anew that the engine took and lost, as when its KV could not be fetched."""
+    reply = _error_reply(error)
+    if reply.status < 500 or not work.passage.life.may_start_afresh:
+        raise AnswerError(reply)
+    work.start_afresh(worker, reason="error_event", status=reply.status)
 
 
 def _error_reply(body: bytes) -> Reply:

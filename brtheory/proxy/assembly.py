@@ -12,7 +12,7 @@ from brtheory.proxy.openai import Endpoint
 _LABELS = frozenset(
     {"role", "id", "type", "name", "index", "object", "finish_reason", "stop_reason", "model"}
 )
-_HIDDEN = ("kv_transfer_params",)
+_HIDDEN = ("kv_transfer_params", "ec_transfer_params")
 _INSTEAD_OF_TEXT = ("tool_calls", "reasoning", "reasoning_content")
 """Where a message has one of these and no text, engines say null; streams bring an empty text."""
 
@@ -62,6 +62,7 @@ class Assembler:
             top.pop("prompt_token_ids", None)
             for choice in top["choices"]:
                 choice.pop("token_ids", None)
+                choice.pop("prompt_token_ids", None)
         return top
 
     def body(self, *, prompt_details: Any = None, token_ids: bool = True) -> bytes:

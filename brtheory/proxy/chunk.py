@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 from brtheory.proxy.json_bytes import cut_members, member_value, usage_at_end
 
-_QUICK_TAIL = re.compile(rb',"usage":\{[^{}]*?"completion_tokens":(\d+)[^{}]*\}\}\Z')
+_QUICK_TAIL = re.compile(
+    rb',"usage":\{[^{}]*?"completion_tokens":(\d+)'
+    rb'(?:[^{}]*|[^{}]*"completion_tokens_details":\{[^{}]*\}[^{}]*)\}\}\Z'
+)
+_SPECIAL = (b'"kv_transfer_params"', b'"ec_transfer_params"', b'"recomputed"', b'"finish_reason":"')
+"""What makes a chunk one to look at closely."""
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _PROMPT_TOKENS = re.compile(rb'"prompt_tokens"\s*:\s*(\d+)')
 _COMPLETION_TOKENS = re.compile(rb'"completion_tokens"\s*:\s*(\d+)')
@@ -91,14 +96,14 @@ def read_chunk(data: bytes) -> Chunk:
 def quick_usage(data: bytes) -> tuple[int, bytes] | None:
     """Completion tokens and the text without usage, of a chunk as servers send it by the thousand.
 
-    One choice-bearing chunk with a flat usage at its end and no spaces; None for anything else,
-    which ``read_chunk`` then looks at. Both agree wherever this one answers.
+    One choice-bearing chunk that finishes none, with a usage at its end and no spaces; None for
+    anything else, which ``read_chunk`` then looks at. Both agree wherever this one answers.
     """
     at = data.rfind(b',"usage":{')
     if at < 0 or data.count(b'"choices"') != 1 or b'"choices":[{' not in data:
         return None
     match = _QUICK_TAIL.match(data, at)
-    if match is None or b'"kv_transfer_params"' in data or b'"recomputed"' in data:
+    if match is None or any(special in data for special in _SPECIAL):
         return None
     return int(match.group(1)), data[:at] + b"}"
 

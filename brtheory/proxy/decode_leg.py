@@ -5,7 +5,7 @@ from brtheory.proxy.events import ConnectFailed, DecodeOpened
 from brtheory.proxy.faults import RequestError
 from brtheory.proxy.fleet import Worker
 from brtheory.proxy.health import counts_against
-from brtheory.proxy.openai import ClientRequest, decode_body
+from brtheory.proxy.openai import decode_body
 from brtheory.proxy.sse import SseError
 from brtheory.proxy.upstream import whole
 from brtheory.proxy.wire import Answer, BrokenError, UnreachableError
@@ -28,7 +28,7 @@ async def decode(work: Work) -> None:
     work.replica = worker.name
     if work.trace is not None:
         work.trace.note(replica=worker.name, prompt_tokens=work.passage.prompt_tokens)
-    way = _way(work.request)
+    way = _way(work)
     body = decode_body(
         work.passage.request,
         kv_params=work.kv,
@@ -40,7 +40,7 @@ async def decode(work: Work) -> None:
         async with work.upstream.stream(
             worker.url + work.request.endpoint.value,
             body,
-            headers=work.leg_headers(rank=worker.rank),
+            headers=work.leg_headers(rank=worker.header_rank),
             paused=work.client.is_writing,
         ) as answer:
             await _check_status(work, worker, answer)
@@ -56,10 +56,12 @@ async def decode(work: Work) -> None:
         work.start_afresh(worker, reason="broken", status=502)
 
 
-def _way(request: ClientRequest) -> Answering:
-    if request.stream:
+def _way(work: Work) -> Answering:
+    if work.request.stream:
         return Answering.STREAM
-    return Answering.WHOLE if request.whole_only else Answering.ASSEMBLE
+    # Where engines preempt, only a stream tells.
+    parsed = work.request.may_call_tools and work.transcript is None
+    return Answering.WHOLE if parsed or work.request.whole_only else Answering.ASSEMBLE
 
 
 async def _check_status(work: Work, worker: Worker, answer: Answer) -> None:

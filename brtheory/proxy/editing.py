@@ -1,17 +1,22 @@
 """Taking out of a stream what the client did not ask for, byte by byte where something must go.
 
-A chunk that needs no change is forwarded with the very bytes it came in.
+A chunk that needs no change is forwarded with the very bytes it came in. vLLM names its
+configuration in the last chunk alone: where that is the usage chunk the client must not see, the
+name moves to the chunk before it, which the client would have found it in.
 """
 
 import json
 from typing import Any
 
 from brtheory.proxy.chunk import Chunk, ChunkKind
-from brtheory.proxy.json_bytes import ANY, cut_members, replace_member
+from brtheory.proxy.json_bytes import ANY, cut_members, member_value, replace_member
 from brtheory.proxy.openai import Injection
 from brtheory.proxy.sse import SseEvent, encode_event
 
-HIDDEN = "kv_transfer_params"
+HIDDEN = (b"kv_transfer_params", b"ec_transfer_params")
+FINGERPRINT = "system_fingerprint"
+FINISHED = b'"finish_reason":"'
+_IDS = (("choices", ANY, "token_ids"), ("choices", ANY, "prompt_token_ids"), ("prompt_token_ids",))
 
 
 class StreamEditor:
@@ -36,6 +41,7 @@ class StreamEditor:
         self._cut_usage = injection.continuous
         self._cut_ids = injection.token_ids
         self._details = None if prompt_details is None else json.dumps(prompt_details).encode()
+        self._held = b""
 
     @property
     def quick(self) -> bool | None:
@@ -43,17 +49,33 @@ class StreamEditor:
         return None if self._cut_ids else self._cut_usage
 
     def edit(self, event: SseEvent, chunk: Chunk) -> bytes:
-        """Bytes to forward for an event, empty where the client must not see it."""
+        """Bytes to forward for an event, empty where the client must not see it, or not yet."""
+        if chunk.kind is ChunkKind.USAGE and self._drop_final:
+            return self._let_go(member_value(chunk.data, (FINGERPRINT,)))
+        before, edited = self._let_go(None), self._edited(event, chunk)
+        if self._drop_final and FINISHED in chunk.data and FINGERPRINT.encode() not in chunk.data:
+            self._held = edited
+            return before
+        return before + edited if before else edited
+
+    def _let_go(self, fingerprint: bytes | None) -> bytes:
+        """The chunk that was held back because it may be the client's last."""
+        held, self._held = self._held, b""
+        if not held or fingerprint is None:
+            return held
+        end = held.rindex(b"}")
+        return held[:end] + b',"' + FINGERPRINT.encode() + b'":' + fingerprint + held[end:]
+
+    def _edited(self, event: SseEvent, chunk: Chunk) -> bytes:
         if chunk.kind is ChunkKind.USAGE:
-            if self._drop_final:
-                return b""
             data = self._with_prefill_details(chunk.data)
         else:
             data = chunk.rest if self._cut_usage and chunk.usage is not None else chunk.data
         if self._cut_ids:
             data = _without_token_ids(data)
-        if b'"kv_transfer_params"' in data:
-            data = cut_members(data, (HIDDEN,))
+        for name in HIDDEN:
+            if name in data:
+                data = cut_members(data, (name.decode(),))
         return event.raw if data is chunk.data else _rewrap(event, data)
 
     def _with_prefill_details(self, data: bytes) -> bytes:
@@ -65,7 +87,9 @@ class StreamEditor:
 def _without_token_ids(data: bytes) -> bytes:
     if b"token_ids" not in data:
         return data
-    return cut_members(cut_members(data, ("choices", ANY, "token_ids")), ("prompt_token_ids",))
+    for path in _IDS:
+        data = cut_members(data, path)
+    return data
 
 
 def _rewrap(event: SseEvent, data: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The workers: prefill nodes and decode replicas, which of them are live, added and drained.
 
-A decode replica is a rank of a node: its own address, or a shared one plus the *global*
-data-parallel rank sent in a header. A draining worker keeps its streams and gets no new request.
+A decode replica is a rank of a node: its own address, or a shared one plus the data-parallel rank
+sent in a header, as its node counts. A draining worker keeps its streams and gets no new request.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,9 @@ class Worker:
     url
         Base address, without a trailing slash.
     rank
-        Global data-parallel rank to ask for, None where the address is the rank's own.
+        Global data-parallel rank, None where the address is the rank's own.
+    first_rank
+        The rank its node calls 0.
     slots
         Requests a decode replica decodes at once; None for prefill nodes.
     kv_tokens
@@ -53,6 +55,12 @@ class Worker:
     engines: dict[int, str] = field(default_factory=dict)
     turns: int = 0
     checked: bool = True
+    first_rank: int = 0
+
+    @property
+    def header_rank(self) -> int | None:
+        """The rank as its node counts: what the header says."""
+        return None if self.rank is None else self.rank - self.first_rank
 
     @property
     def live(self) -> bool:
@@ -124,19 +132,31 @@ def decode_replicas(
     ranks: Sequence[int] | None,
     slots: int,
     kv_tokens: int | None = None,
+    first_rank: int = 0,
 ) -> list[Worker]:
     """Replicas of a decode node: one for each global rank it owns, or one for its address.
 
     Raises
     ------
     InputError
-        If a rank is negative or given twice.
+        If a rank is below ``first_rank`` or given twice, or only ``first_rank`` is given.
     """
+    if not ranks and first_rank:
+        raise InputError(f"{name}.first_rank", "0 where no ranks are given", first_rank)
     if not ranks:
         return [Worker(name, "decode", url, slots=slots, kv_tokens=kv_tokens)]
-    if min(ranks) < 0 or len(set(ranks)) < len(ranks):
-        raise InputError(f"{name}.ranks", "distinct global ranks >= 0", list(ranks))
+    if min(ranks) < first_rank or len(set(ranks)) < len(ranks):
+        expected = f"distinct global ranks >= {first_rank}"
+        raise InputError(f"{name}.ranks", expected, list(ranks))
     return [
-        Worker(f"{name}/{rank}", "decode", url, rank=rank, slots=slots, kv_tokens=kv_tokens)
+        Worker(
+            f"{name}/{rank}",
+            "decode",
+            url,
+            rank=rank,
+            first_rank=first_rank,
+            slots=slots,
+            kv_tokens=kv_tokens,
+        )
         for rank in ranks
     ]

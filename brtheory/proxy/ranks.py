@@ -1,7 +1,8 @@
 """Whether a node owns the global data-parallel rank a replica is configured with.
 
 One token is asked for under the rank. A node that owns other ranks answers 400; one that ignores
-the header would answer requests on ranks where they are not counted.
+the header would answer requests on ranks where they are not counted. vLLM 0.32 counts all ranks
+with internal load balancing and, with hybrid, those of the node from 0.
 """
 
 import json
@@ -34,15 +35,22 @@ async def rank_fault(
     """
     try:
         model = await first_model(upstream, worker.url, headers=headers)
-        reply = await one_token(upstream, worker.url, model, rank=worker.rank, headers=headers)
+        asked = worker.header_rank
+        reply = await one_token(upstream, worker.url, model, rank=asked, headers=headers)
         if reply.status != 200:
-            return f"{worker.url} answers {reply.status} for rank {worker.rank}"
+            return f"{worker.url} answers {reply.status} for rank {asked}{_hint(worker)}"
         nobody = await one_token(upstream, worker.url, model, rank=NOBODYS_RANK, headers=headers)
     except (UnreachableError, BrokenError) as error:
         return f"{worker.url}: {error}"
     if nobody.status == 200:
         return f"{worker.url} ignores the header {RANK}"
     return None
+
+
+def _hint(worker: Worker) -> str:
+    if not worker.rank or worker.first_rank:
+        return ""
+    return "; if it counts its own ranks from 0, set first_rank to the first of them"
 
 
 async def first_model(upstream: Upstream, url: str, *, headers: Mapping[str, str]) -> str | None:

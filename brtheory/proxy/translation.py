@@ -14,6 +14,8 @@ from brtheory.proxy.faults import error_body
 from brtheory.proxy.sse import DONE, DONE_DATA, SseDecoder, SseEvent, encode_event
 
 FRAMING = len(b"data: \n\n")
+LAST = read_chunk(DONE_DATA)
+"""What ends a stream, to editors: nothing comes after it."""
 
 Take = Callable[[SseEvent, Chunk], bytes]
 """What to forward for a chunk: an editor's ``edit``, or an assembler that forwards nothing."""
@@ -103,7 +105,7 @@ class Translation:
                 out.append(event.raw)
             elif event.data == DONE_DATA:
                 self.ending = Ending.DONE if self.error is None else Ending.ERROR
-                out.append(event.raw)
+                out.append(self._take(event, LAST))
                 break
             elif (plain := self._plain(event.raw, event.data)) is not None:
                 out.append(plain)
@@ -119,12 +121,11 @@ class Translation:
             return b""
         if self._decoder.finish().strip().endswith(DONE_DATA):
             self.ending = Ending.DONE if self.error is None else Ending.ERROR
-            return DONE
-        if self.error is not None:
-            self.ending = Ending.ERROR
-            return DONE
-        self.ending = Ending.TRUNCATED
-        return interruption("the stream from the decode node ended early")
+        else:
+            self.ending = Ending.TRUNCATED if self.error is None else Ending.ERROR
+        early = self.ending is Ending.TRUNCATED
+        end = interruption("the stream from the decode node ended early") if early else DONE
+        return self._take(SseEvent(end, DONE_DATA, None), LAST)
 
     def _is_one_line(self, data: bytes) -> bool:
         """Whether a read is one whole event of one line, as nearly every read of a stream is."""

@@ -16,8 +16,8 @@ def test_the_reply_of_a_pull_connector_is_what_claims_the_kv(name):
     handle = connector.handle_to_pin({"do_remote_decode": True}, DONE, by=BY)
     assert handle == Handle("engine-1", "req")
     reply = connector.reply(handle, DONE, by=BY)
-    # 33 tokens in blocks of 16: three blocks.
-    assert len(reply["remote_block_ids"]) == 3
+    # One group of KV caches; 33 tokens in blocks of 16: three blocks.
+    assert [len(group) for group in reply["remote_block_ids"]] == [3]
     assert (reply["do_remote_prefill"], reply["do_remote_decode"]) == (True, False)
     assert (reply["remote_host"], reply["remote_port"]) == ("127.0.0.1", 5600)
     assert connector.handle_to_claim(reply) == handle

@@ -47,6 +47,8 @@ def settings_for(emulator: Emulator, *flags: str) -> list[str]:
         prefill.append(f'{{name = "{node["name"]}", url = "{node["url"]}"{bootstrap}}}')
     for node in where["decode"]:
         ranks = f", ranks = {node['ranks']}" if len(node["ranks"]) > 1 else ""
+        if config.counts_own_ranks:
+            ranks += f", first_rank = {node['ranks'][0]}"
         slots = config.shape.slots
         decode.append(f'{{name = "{node["name"]}", url = "{node["url"]}", slots = {slots}{ranks}}}')
     return [
