@@ -2,8 +2,7 @@
 
 Runs ``brtheory bound --preset`` and ``brtheory certify`` as a user would, each timed from outside,
 and writes docs/results/bracket.json after every preset; presets already there are measured again.
-Then fills the table of docs/gap.md; ``--fill`` only does that. A preset that was not measured shows
-dashes.
+Then fills the tables of docs/gap.md; ``--fill`` only does that. What was not measured shows dashes.
 """
 
 import argparse
@@ -17,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.formulations import comparison_lines
 from brtheory.files import write_text_atomic
 from brtheory.simulation.benchmark.suite import machine
 from brtheory.study.provenance import package_root, revision
@@ -25,6 +25,7 @@ from solvers.bounds.production import PRESETS
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "gap.md"
 RESULTS = ROOT / "docs" / "results" / "bracket.json"
+FORMULATIONS = ROOT / "docs" / "results" / "formulations.json"
 SEED, TIME_LIMIT_S = 0, 300
 Cells = Mapping[str, Mapping[str, Any]]
 
@@ -60,10 +61,27 @@ def table(cells: Cells) -> str:
     return "\n".join(lines) + "\n"
 
 
-def filled(text: str, cells: Cells) -> str:
-    """The document with the table between its markers."""
-    marked = re.compile(r"(<!-- bracket:begin -->\n).*?(<!-- bracket:end -->)", re.DOTALL)
-    return marked.sub(lambda found: found[1] + table(cells) + found[2], text)
+def filled(text: str, tables: Mapping[str, str]) -> str:
+    """The document with each table between its markers."""
+    for name, lines in tables.items():
+        marked = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
+        text = marked.sub(lambda found, lines=lines: found[1] + lines + found[2], text)
+    return text
+
+
+def tables() -> dict[str, str]:
+    """Each table of the document by the name of its markers, from the result files."""
+    return {"bracket": table(read()), "formulations": formulations()}
+
+
+def formulations(path: Path = FORMULATIONS) -> str:
+    """The comparison of ``benchmarks.formulations``; one sentence where it was not measured."""
+    if not path.exists():
+        return "Not measured.\n"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    limit = document["effort"]["cpu_limit_s"]
+    lines = [f"Proved within {limit:g} s:", "", *comparison_lines(document["comparisons"])]
+    return "\n".join(lines) + "\n"
 
 
 def read(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
@@ -87,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write_text_atomic(RESULTS, json.dumps(document, indent=2) + "\n")
         print(preset, cells[preset], file=sys.stderr)
     text = DOCUMENT.read_text(encoding="utf-8")
-    write_text_atomic(DOCUMENT, filled(text, cells))
+    write_text_atomic(DOCUMENT, filled(text, tables()))
 
 
 def _run(*arguments: str) -> tuple[dict[str, Any], float]:
