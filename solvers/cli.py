@@ -59,9 +59,9 @@ def solve(
         _Method,
         typer.Option(
             help="brute: everything, tiny problems only. dp: dynamic program over partitions of "
-            "the active requests, exact for long instances of small width (case A); over all states "
-            "for case B, strong with --work-conserving. beam: case A with a limited width, an upper "
-            "bound. milp: PuLP with HiGHS. cpsat: OR-Tools CP-SAT."
+            "the active requests, exact for long instances of small width (case A), or over all "
+            "states, strong with --work-conserving (case B). beam: case A with a limited width, an "
+            "upper bound. milp: PuLP with HiGHS. cpsat: OR-Tools CP-SAT."
         ),
     ],
     case: Annotated[
