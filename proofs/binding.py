@@ -13,6 +13,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import cache
 from types import FunctionType, ModuleType
 
 from proofs.statement import Statement
@@ -46,7 +47,7 @@ def fingerprint(code: object) -> str:
     TypeError
         If ``code`` is not a function or a class with source.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(code)))  # type: ignore[arg-type]  # checked
+    tree = ast.parse(_source(code))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
@@ -94,12 +95,18 @@ def _parts(code: object) -> Iterator[object]:
 
 def _uses(code: object) -> Iterator[object]:
     """Production functions and classes whose names occur in the source of ``code``."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(code)))  # type: ignore[arg-type]  # checked
+    tree = ast.parse(_source(code))
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     scope = vars(sys.modules[str(code.__module__)])
     for name in sorted(names):
         if _is_production(scope.get(name)):
             yield scope[name]
+
+
+@cache
+def _source(code: object) -> str:
+    """As first read: an edit while proofs run must not be recorded as what they ran on."""
+    return textwrap.dedent(inspect.getsource(code))  # type: ignore[arg-type]  # raises TypeError
 
 
 def _is_production(value: object) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from proofs.binding import code_fingerprints
 from proofs.record import LayerRecord, Record, StatementRecord, record_of
 from proofs.statement import (
     NOT_RUN_HERE,
@@ -141,6 +142,8 @@ def run(
         Told after each layer, run or left out.
     """
     known = {} if record is None else record
+    for statement in statements:
+        code_fingerprints(statement)  # reads the sources now, as they were imported
     rows = []
     for statement in statements:
         last = _usable(known.get(statement.id), statement)

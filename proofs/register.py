@@ -10,6 +10,7 @@ from proofs.topics import (
     horizon_exactness,
     imbalance_laws,
     increment,
+    order_and_room,
     placement,
     prediction,
     pure_functions,
@@ -25,6 +26,7 @@ from proofs.topics import (
     tick,
     unequal,
     window,
+    window_choice,
     worst_cases,
 )
 
@@ -45,6 +47,7 @@ STATEMENTS: tuple[Statement, ...] = tuple(
             *subset_sum.STATEMENTS,
             *imbalance_laws.STATEMENTS,
             *placement.STATEMENTS,
+            *order_and_room.STATEMENTS,
             *unequal.STATEMENTS,
             *conservation.STATEMENTS,
             *horizon.STATEMENTS,
@@ -53,6 +56,7 @@ STATEMENTS: tuple[Statement, ...] = tuple(
             *tick.STATEMENTS,
             *fast_ticks.STATEMENTS,
             *window.STATEMENTS,
+            *window_choice.STATEMENTS,
             *pure_functions.STATEMENTS,
             *worst_cases.STATEMENTS,
             *randomised.STATEMENTS,

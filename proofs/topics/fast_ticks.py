@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import z3
 
+from brtheory.core.cluster import IntArray
 from brtheory.core.horizon import NEVER, HorizonState, RebuiltHorizonState
 from brtheory.core.requests import Request
+from brtheory.core.still_horizon import StillHorizonState
 from brtheory.core.tick import TickState
 from brtheory.routers.backend import compiled_available
 from brtheory.routers.fast import FastBalanceRoute, FastEngine
@@ -170,11 +172,49 @@ def _random_history(rng: np.random.Generator) -> tuple[int, list[Change]]:
     return int(rng.integers(0, 9)), history
 
 
-def _same_rows(kind: Callable[..., Any]) -> Callable[..., bool]:
-    """Whether a state's rows are the rebuilt ones after every change of a history."""
+class PlainStillRows:
+    """Rows without growth, one request at a time: s + a where it is present at h, else 0."""
+
+    def __init__(self, *, replicas: int, horizon: int) -> None:
+        self.step, self._shape = 0, (replicas, horizon + 1)
+        self._weight: dict[int, tuple[int, int]] = {}
+        self._finish: dict[int, int] = {}
+
+    def admit(self, request_id: int, replica: int, *, tokens: int, finish: int) -> None:
+        """As ``HorizonState``, likewise below."""
+        self._weight[request_id] = (replica, tokens - self.step)
+        self._finish[request_id] = finish
+
+    def retire(self, request_id: int) -> None:
+        """Take it out."""
+        del self._weight[request_id], self._finish[request_id]
+
+    def refresh(self, request_id: int, *, finish: int) -> None:
+        """Replace its predicted finish."""
+        self._finish[request_id] = finish
+
+    def advance(self, steps: int) -> None:
+        """Go on."""
+        self.step += steps
+
+    def rows(self) -> IntArray:
+        """Lhat_g(h)."""
+        rows = np.zeros(self._shape, dtype=np.int64)
+        for request, (replica, at_zero) in self._weight.items():
+            finish = self._finish[request]
+            for h in range(self._shape[1]):
+                if finish <= self.step or self.step + h < finish:
+                    rows[replica, h] += at_zero + self.step
+        return rows
+
+
+def _same_rows(
+    kind: Callable[..., Any], plain: Callable[..., Any] = RebuiltHorizonState
+) -> Callable[..., bool]:
+    """Whether a state's rows are those summed afresh after every change of a history."""
 
     def holds(horizon: int, history: Sequence[Change]) -> bool:
-        twins = [make(replicas=2, horizon=horizon) for make in (kind, RebuiltHorizonState)]
+        twins = [make(replicas=2, horizon=horizon) for make in (kind, plain)]
         active: set[int] = set()
         for change in history:
             if _applies(change, active):
@@ -219,10 +259,11 @@ N9 = Statement(
     id="N9",
     title="The horizon state that is kept up is the one rebuilt",
     claim="After any history of admissions, retirements, refreshed predictions and steps, the "
-    "projected loads kept up incrementally equal those summed afresh from the active requests.",
+    "projected loads kept up incrementally equal those summed afresh from the active requests; so "
+    "do those without growth.",
     latex=r"\hat L_g(h) = \sum_{i \text{ present at } h} (s_i + a_i + h)",
     source=SOURCE,
-    about=(HorizonState, RebuiltHorizonState, CompiledHorizonState),
+    about=(HorizonState, RebuiltHorizonState, CompiledHorizonState, StillHorizonState),
     expected=Verdict.CHECKED,
     layers=(
         smt("one column, any weights: every change and a new column", _n9_goals, general=False),
@@ -237,6 +278,13 @@ N9 = Statement(
             _same_rows(HorizonState),
             cases=HISTORIES,
             seed=9,
+        ),
+        drawn(
+            f"without growth, {HISTORIES} random histories of {LONGEST} changes, H = 0..8",
+            _random_history,
+            _same_rows(StillHorizonState, PlainStillRows),
+            cases=HISTORIES,
+            seed=10,
         ),
         drawn(
             f"compiled, {HISTORIES} random histories of {LONGEST} changes, H = 0..8",

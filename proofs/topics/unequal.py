@@ -1,5 +1,6 @@
 """N2: the increment identity where replicas differ in speed, and the tick that decides by it."""
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
@@ -12,7 +13,7 @@ from brtheory.core.fscore import one_step_weights, time_f_score
 from brtheory.core.imbalance import imbalance, margins
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
-from brtheory.core.unequal import Paces, time_loads
+from brtheory.core.unequal import Paces, Replica, paces_of, time_loads
 from brtheory.routers.reference import BalanceRoute
 from proofs.formulas import larger, positive_part_of, reals
 from proofs.layers.execution import Obligations, Program, execution
@@ -124,6 +125,32 @@ def _tick_holds(loads: Sequence[int], sizes: Sequence[int], rule: Rule) -> bool:
     return imbalance(_timed(loads)) - imbalance(_timed(now)) == gained
 
 
+def _pace_cases() -> Iterator[tuple[Any, ...]]:
+    speeds, own = (0.1, 0.5, 1.0, 3.0), (None, 0.0, 2e-7)
+    for first, second in product(speeds, repeat=2):
+        for a0, b0 in product(own, (None, 0.001)):
+            yield (Replica(4, speed=first), Replica(8, speed=second, a0=a0, b0=b0)), 3e-7, 0.03
+
+
+def _paces_exact(replicas: Sequence[Replica], a0: float, b0: float) -> bool | None:
+    """u*(B_g + A_g*L) is the step time in exact decimals, and u the largest unit that allows it."""
+    paces = paces_of(replicas, a0=a0, b0=b0)
+    if paces is None:
+        return all(r.speed == 1 and r.a0 is None and r.b0 is None for r in replicas)
+    for g, replica in enumerate(replicas):
+        token, step = (
+            Fraction(str(shared if own is None else own)) / Fraction(str(replica.speed))
+            for own, shared in ((replica.a0, a0), (replica.b0, b0))
+        )
+        loads = [0] * g + [7]
+        found = time_loads(
+            loads, per_step=paces.per_step[: g + 1], per_token=paces.per_token[: g + 1]
+        )
+        if paces.unit_s * found[g] != step + 7 * token:
+            return False
+    return math.gcd(*paces.per_step, *paces.per_token) == 1
+
+
 N2 = Statement(
     id="N2",
     title="The identity for unequal replicas",
@@ -133,7 +160,7 @@ N2 = Statement(
     latex=r"I_T(L) - I_T(L + x e_g) = A_g x - G(A_g x - m_g)_+,\quad m_g = \max_j T_j - T_g",
     hypotheses=("A_g, B_g >= 0", "Delta >= 0", "all replicas step together, idle ones too"),
     source="this project; the identity for heterogeneous replicas",
-    about=(time_f_score, time_loads, one_step_weights, *IMBALANCE, BalanceRoute),
+    about=(time_f_score, time_loads, paces_of, one_step_weights, *IMBALANCE, BalanceRoute),
     layers=(
         symbolic("every G, by regions", _unequal_regions),
         smt("every real G and A", _unequal_goals),
@@ -145,6 +172,9 @@ N2 = Statement(
         ),
         exhaustive(
             "the product's tick, two unequal replicas, 3 requests", _tick_cases, _tick_holds
+        ),
+        exhaustive(
+            "exact units of time of two replicas, every case of 96", _pace_cases, _paces_exact
         ),
     ),
 )

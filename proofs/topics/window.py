@@ -25,6 +25,9 @@ MEDIAN_S = 1.0
 AGE_LIMIT = 2
 LONG_S = 1e6
 """Holds every request that may be held."""
+RESERVED = (5, 3, 9, 1)
+SYMBOLIC: dict[str, Any] = {"size_weight": 0.0}
+"""The floor of a symbolic quotient is beyond the executor; searches run the weight as shipped."""
 
 
 def _tick(
@@ -32,23 +35,21 @@ def _tick(
     slots: Sequence[int],
     sizes: Sequence[Any],
     waits: Sequence[float],
+    *,
+    room: Sequence[Any] | None = None,
     **options: Any,
 ) -> list[Admission]:
-    """One tick of a router that has learned a median wait of one second; waits oldest first.
-
-    The weight by size is left out: the floor of a symbolic quotient is beyond the executor, and
-    the statements hold whichever request the key prefers.
-    """
-    params = WindowParams(
-        window=3, age_limit=AGE_LIMIT, age_floor_s=0.0, size_weight=0.0, **options
-    )
+    """One tick of a router that has learned a median wait of one second; waits oldest first."""
+    params = WindowParams(window=3, age_limit=AGE_LIMIT, age_floor_s=0.0, **options)
     router = Window(params)
     router.statistics.add(2, MEDIAN_S)
     pool = [
-        Request(id=i, prompt_tokens=size, ready_s=100.0 - wait)
+        Request(id=i, prompt_tokens=size, ready_s=100.0 - wait, reserved_tokens=RESERVED[i])
         for i, (size, wait) in enumerate(zip(sizes, waits, strict=True))
     ]
-    return router.tick(TickState([[load] for load in loads], list(slots), pool, now_s=100.0))
+    tokens = None if room is None else list(room)
+    rows = [[load] for load in loads]
+    return router.tick(TickState(rows, list(slots), pool, now_s=100.0, free_tokens=tokens))
 
 
 def _n5_goals() -> Iterator[Goal]:
@@ -91,27 +92,40 @@ def _after_each(
         now = added(now, a.replica, sizes[a.id])
 
 
-def _n5_programs() -> Iterator[Program]:
+def _n5_programs(*, limited: bool = False) -> Iterator[Program]:
     for order, slots in product(("longest", "fit"), ((2, 2), (2, 0), (1, 1), (1, 0))):
-        loads, sizes = named("L", 2), named("s", 2)
+        room = named("K", 2) if limited else None
+        yield _n5_program(order, slots, room)
 
-        def run(
-            loads: Any = loads, sizes: Any = sizes, slots: Any = slots, order: str = order
-        ) -> Obligations:
-            free = list(slots)
-            admissions = _tick(loads, slots, sizes, (1.0, 0.5), hold_s=0.0, spare_order=order)
-            for now, size, replica in _after_each(loads, sizes, admissions):
-                waste, after = imbalance(now), imbalance(added(now, replica, size))
-                excess: Any = 0
-                for g, load in enumerate(now):
-                    if free[g] == 0 and load < now[replica]:
-                        excess += now[replica] - load
-                floor = (len(now) - 1) * size + excess
-                yield "bound", either(after <= waste - size, after <= floor)
-                free[replica] -= 1
 
-        scope = f"G = 2, 2 requests, slots {slots}, {order} with slots to spare"
-        yield Program(run, sane(loads, sizes), scope)
+def _n5_program(order: str, slots: Sequence[int], room: Sequence[Any] | None) -> Program:
+    loads, sizes = named("L", 2), named("s", 2)
+
+    def run() -> Obligations:
+        free, space = list(slots), None if room is None else list(room)
+        options = {**SYMBOLIC, "hold_s": 0.0, "spare_order": order}
+        admissions = _tick(loads, slots, sizes, (1.0, 0.5), room=room, **options)
+        left = [0, 1]
+        for a, (now, size, replica) in zip(
+            admissions, _after_each(loads, sizes, admissions), strict=True
+        ):
+            waste, after = imbalance(now), imbalance(added(now, replica, size))
+            excess: Any = 0
+            for g, load in enumerate(now):
+                if load < now[replica]:
+                    excess += now[replica] - load
+                    full = space is not None and all(RESERVED[i] > space[g] for i in left)
+                    yield "a lighter one has no slot or no room", free[g] == 0 or full
+            floor = (len(now) - 1) * size + excess
+            yield "bound", either(after <= waste - size, after <= floor)
+            free[replica] -= 1
+            left.remove(a.id)
+            if space is not None:
+                space[replica] = space[replica] - RESERVED[a.id]
+
+    limits = [] if room is None else [tokens >= 0 for tokens in room]
+    scope = f"G = 2, 2 requests, slots {slots}, {order} with slots to spare"
+    return Program(run, [*sane(loads, sizes), *limits], scope)
 
 
 def _n5_holds(loads: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
@@ -139,15 +153,19 @@ N5 = Statement(
     id="N5",
     title="The window router's bound on imbalance",
     claim="Each admission of x by the window router leaves I' <= max(I - x, (G-1) x + E), E the "
-    "excess of the chosen replica over lighter ones without a free slot; with a slot free on a "
-    "least-loaded replica E = 0 and a whole tick obeys T16's bound, whatever the ages.",
+    "excess of the chosen replica over lighter ones, none of which has both a free slot and the KV "
+    "room asked for; with both on a least-loaded replica E = 0, and a whole tick obeys T16's bound "
+    "then, whatever the ages and the weights of wait, size and overflow.",
     latex=r"I' \le \max\bigl(I - x, (G-1)x + \textstyle\sum_{j\ \mathrm{full}}(L_g-L_j)_+\bigr)",
-    hypotheses=("no KV capacity limit",),
     source=OWN,
     about=(Window, *IMBALANCE),
     layers=(
         smt("every real G, any number of admissions", _n5_goals),
         execution("the product's tick, G = 2, 2 requests, all real inputs", _n5_programs),
+        execution(
+            "the product's tick, G = 2, 2 requests that reserve 5 and 3, all real KV room",
+            lambda: _n5_programs(limited=True),
+        ),
         exhaustive("the product's tick, G = 2, 3, up to 4 requests", _n5_cases, _n5_holds),
     ),
 )
@@ -191,7 +209,9 @@ def _n6_programs() -> Iterator[Program]:
         loads, sizes = named("L", 2), named("s", 3)
 
         def run(loads: Any = loads, sizes: Any = sizes, slots: Any = slots) -> Obligations:
-            admitted = [a.id for a in _tick(loads, slots, sizes, (5.0, 4.0, 0.0), hold_s=LONG_S)]
+            admitted = [
+                a.id for a in _tick(loads, slots, sizes, (5.0, 4.0, 0.0), hold_s=LONG_S, **SYMBOLIC)
+            ]
             first = min(2, sum(slots))
             yield "overdue requests first, oldest first", admitted[:first] == [0, 1][:first]
 

@@ -84,6 +84,14 @@ def test_a_changed_function_is_named():
     assert "brtheory.core.fscore.positive_part is gone" in last.changes(changed)
 
 
+def test_an_edit_while_proofs_run_is_not_recorded_as_what_they_ran_on(tmp_path: Path):
+    path = tmp_path / "edited.py"
+    function = _loaded(path, "def f(x):\n    return x + x\n")
+    before = fingerprint(function)
+    path.write_text("def f(x):\n    return x - x\n")
+    assert fingerprint(function) == before
+
+
 def test_a_changed_claim_is_noticed():
     statement = BY_ID["T3"]
     last = record_of(statement, date="2026-01-01", verdict=Verdict.PROVED, layers={})
