@@ -20,6 +20,8 @@ HELP_COLUMNS = "96"
 ELSEWHERE = {"RESULTS.md": "results.md", "notebooks": "notebooks/start_here.md"}
 """Links of pages at the root of the checkout to what has another place in the site."""
 OUTSIDE = "](../"
+BLOCK = re.compile(r"[*+-] |\d+\. |\||#|<!--")
+"""How lines begin that are no prose."""
 LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 
 
@@ -27,6 +29,20 @@ def write(path: str, text: str) -> None:
     """Add a page to the site."""
     with mkdocs_gen_files.open(path, "w") as page:
         page.write(text)
+
+
+def spaced(text: str) -> str:
+    """Tables and lists right below a line of prose, apart as MkDocs needs them."""
+    lines: list[str] = []
+    fenced = False
+    for line in text.splitlines():
+        above = lines[-1] if lines else ""
+        prose = bool(above) and not above[0].isspace() and not BLOCK.match(above)
+        if not fenced and prose and BLOCK.match(line):
+            lines.append("")
+        lines.append(line)
+        fenced ^= line.startswith("```")
+    return "\n".join(lines) + "\n"
 
 
 def relinked(text: str, *, up: str) -> str:
@@ -44,18 +60,17 @@ def relinked(text: str, *, up: str) -> str:
 def home() -> None:
     """The README, the results, and the project's pages beside them."""
     for page, source in (("index.md", "README.md"), ("results.md", "RESULTS.md")):
-        write(page, relinked((ROOT / source).read_text(encoding="utf-8"), up=""))
+        write(page, spaced(relinked((ROOT / source).read_text(encoding="utf-8"), up="")))
     for name in PROJECT:
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
-        write(f"project/{name}.md", relinked(text, up="../"))
+        write(f"project/{name}.md", spaced(relinked(text, up="../")))
 
 
 def documents() -> None:
-    """Documents that link to what is outside docs: the same places in the site."""
+    """Documents as the site needs them, links to what is outside docs included."""
     for path in sorted((ROOT / "docs").glob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        if OUTSIDE in text:
-            write(path.name, relinked(text.replace(OUTSIDE, "]("), up=""))
+        text = spaced(path.read_text(encoding="utf-8"))
+        write(path.name, relinked(text.replace(OUTSIDE, "]("), up="") if OUTSIDE in text else text)
 
 
 def commands() -> None:

@@ -22,6 +22,8 @@ MODULES = [
     for path in (ROOT / package).rglob("*.py")
     if not path.name.startswith("__")
 ]
+CODE = ("code", "pre", "script", "style", "svg")
+"""What holds no prose."""
 PHONE = {"width": 390, "height": 844, "mobile": True}
 asynchronous = asynchronous_for(120)
 pytestmark = pytest.mark.slow
@@ -52,9 +54,20 @@ class Page(HTMLParser):
         self.links: set[str] = set()
         self.fetched: set[str] = set()
         self.names: set[str] = set()
+        self.prose: list[str] = []
+        self._inside: list[str] = []
         self.feed(text)
 
+    def handle_endtag(self, tag: str) -> None:
+        if tag in CODE:
+            self._inside.remove(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.prose += data.splitlines()
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside += [tag] if tag in CODE else []
         found = {name: value for name, value in attrs if value}
         self.names |= {found[key] for key in ("id", "name") if key in found}
         if "href" in found:
@@ -81,6 +94,16 @@ def test_every_link_within_the_site_leads_somewhere(pages: dict[Path, Page]) -> 
         if not urlparse(address).scheme and not _leads(path, address, pages)
     ]
     assert not dead
+
+
+def test_every_table_and_list_is_shown_as_one(pages: dict[Path, Page]) -> None:
+    raw = [
+        f"{path.name}: {line}"
+        for path, page in pages.items()
+        for line in page.prose
+        if line.startswith(("|--", "| --", "* ", "- "))
+    ]
+    assert not raw
 
 
 def test_a_dead_link_and_a_missing_place_on_a_page_would_be_found(tmp_path: Path) -> None:
