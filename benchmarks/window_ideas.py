@@ -4,8 +4,7 @@ Each is a variant of the reference router on short runs of the scenarios, seeds 
 router as it is: a target between mean and peak; swapping what one tick admitted while that brings
 the replicas nearer to their mean, at G = 8 and 64; loads projected over 1, 3 and 5 times the steps
 between completions on a replica, by the oracle and by the survival law; a replica order that
-follows the load, saturated and not; with a KV capacity that binds before the slots do, places
-counted by the resource that binds. Writes docs/results/window_ideas.json after every cell.
+follows the load, saturated and not. Writes docs/results/window_ideas.json after every cell.
 """
 
 import argparse
@@ -33,7 +32,7 @@ from brtheory.simulation.plan import ArrivalPlan
 from brtheory.simulation.record import RunRecord
 from brtheory.simulation.run import RunConfig, build_predictor, saturated_rate
 from brtheory.simulation.spec import parse_arrivals
-from brtheory.simulation.workload import ClusterShape, Lengths
+from brtheory.simulation.workload import Lengths
 from brtheory.study.provenance import package_root, revision, versions
 from brtheory.traces.schema import Trace
 
@@ -41,9 +40,9 @@ OUT = Path("docs/results/window_ideas.json")
 REQUESTS, SEEDS = 3000, 3
 PARAMS = WindowParams()
 GAPS = (1.0, 3.0, 5.0)
-AS_IT_IS, MANY, TIGHT, LIGHT = "as it is", " (G = 64)", " (KV binds)", " (rho = 0.8)"
+AS_IT_IS, MANY, LIGHT = "as it is", " (G = 64)", " (rho = 0.8)"
 MANY_REPLICAS, FILLINGS = 64, 4
-TIGHTNESS, LIGHT_RHO = 0.6, 0.8
+LIGHT_RHO = 0.8
 METRICS = ("imbalance_mean_tokens", "throughput_tokens_per_s", "wait_p99_s", "wait_max_s")
 
 
@@ -107,44 +106,6 @@ class Swapping(Window):
                 admissions[i] = Admission(other.id, one.replica)
                 admissions[j] = Admission(one.id, other.replica)
         return admissions
-
-
-class Places(Window):
-    """Counts a replica's places by what binds: slots, or average requests its free KV holds.
-
-    Parameters
-    ----------
-    most_first
-        Whether the replica with most places comes first, the lighter of equals; else the lightest
-        one that has a place.
-    """
-
-    def __init__(self, *, most_first: bool) -> None:
-        super().__init__(PARAMS)
-        self._most_first = most_first
-
-    def _decide(
-        self, ledger: TickLedger, pool: list[Request], now_s: float
-    ) -> Iterator[tuple[Request, int]]:
-        patience = self.patience()
-        while pool:
-            oldest = pool[: self.params.window]
-            places = [_places(ledger, g, oldest) for g in range(ledger.replicas)]
-            if not any(places):
-                return
-            replica = min(
-                (g for g, count in enumerate(places) if count),
-                key=lambda g: (-places[g] if self._most_first else 0, ledger.rows[g][0]),
-            )
-            fitting = [request for request in oldest if ledger.fits([request], replica)]
-            spare = len(pool) <= sum(places)
-            request = self._choose(fitting, ledger, replica, now_s, patience, spare=spare)
-            if request is None:
-                ledger.close(replica)
-            else:
-                ledger.admit([request], replica)
-                pool.remove(request)
-                yield request, replica
 
 
 class SlotsFirst(Window):
@@ -241,9 +202,6 @@ def ideas() -> list[Idea]:
         ),
         Idea(AS_IT_IS, lambda _gap: Window(PARAMS), setting=MANY),
         Idea("swaps within a tick", lambda _gap: Swapping(), setting=MANY),
-        Idea(AS_IT_IS, lambda _gap: Window(PARAMS), setting=TIGHT),
-        Idea("places by what binds", lambda _gap: Places(most_first=False), setting=TIGHT),
-        Idea("most places first", lambda _gap: Places(most_first=True), setting=TIGHT),
     ]
 
 
@@ -262,12 +220,11 @@ def measure(ground: Ground, idea: Idea, *, seeds: int) -> dict[str, Any]:
 def run(ground: Ground, idea: Idea, *, seed: int) -> RunRecord:
     """One run of a variant."""
     trace = ground.take(seed)
-    shape = _with_tight_kv(ground.shape, trace) if idea.setting == TIGHT else ground.shape
     router = idea.make(float(trace.output_tokens.mean()) / ground.shape.slots)
     return Simulation(
         Lengths(trace.prompt_tokens, trace.output_tokens),
         router,
-        shape=shape,
+        shape=ground.shape,
         arrivals=arrivals_of(ground, idea, trace, seed=seed).source(),
         step_time=ground.step_time,
         predictor=build_predictor(
@@ -314,23 +271,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _projecting(gaps: float) -> Callable[[float], Window]:
     return lambda gap: Projecting(max(1, round(gaps * gap)))
-
-
-def _places(ledger: TickLedger, replica: int, oldest: Sequence[Request]) -> int:
-    """Free slots, or how many requests of average reservation have KV room if that is fewer."""
-    average = sum(request.reserved_tokens for request in oldest) // len(oldest)
-    typical = Request(-1, 1, reserved_tokens=average)
-    count = 0
-    while count < ledger.cap[replica] and ledger.fits([typical] * (count + 1), replica):
-        count += 1
-    return count
-
-
-def _with_tight_kv(shape: ClusterShape, trace: Trace) -> ClusterShape:
-    """KV for ``TIGHTNESS`` of the slots at the mean reservation, and for the largest request."""
-    reserved = trace.prompt_tokens + trace.output_tokens
-    enough = round(TIGHTNESS * shape.slots * float(reserved.mean()))
-    return replace(shape, kv_capacity=max(enough, int(reserved.max())))
 
 
 def _gains(one: float, other: float, change: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.window import OPEN_PARTS
-from benchmarks.window_ideas import AS_IT_IS, LIGHT, MANY, TIGHT
+from benchmarks.window_ideas import AS_IT_IS, LIGHT, MANY
 from brtheory.analysis.statistics import Measured, ratio_of_means
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import WindowParams
@@ -21,11 +21,14 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "window.md"
 RESULTS = ROOT / "docs" / "results" / "window.json"
 IDEAS = ROOT / "docs" / "results" / "window_ideas.json"
+KV = ROOT / "docs" / "results" / "window_kv.json"
 ORACLE, FIFO, LEAST = "brh:H=80", "pool-fifo", "least-tokens"
 CLOSED = "closed:1.5"
 SCENARIOS = ("s1", "s2", "s3", "s4")
 I_MEAN, P50, P99, MOST = "imbalance_mean_tokens", "wait_p50_s", "wait_p99_s", "wait_max_s"
+LOADED, WHOLE = "throughput_tokens_per_s", "throughput_of_whole_run_tokens_per_s"
 Key = tuple[str, str, str]
+Cell = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Results:
         return [label for label in seen if label.startswith(prefix)]
 
 
-def blocks(results: Results, ideas: Results) -> dict[str, str]:
+def blocks(results: Results, ideas: Results, kv: Sequence[Cell] = ()) -> dict[str, str]:
     """Each table by the name of its markers."""
     return {
         "goals": _goals(results),
@@ -61,6 +64,8 @@ def blocks(results: Results, ideas: Results) -> dict[str, str]:
         "open": _open(results),
         "workloads": _workloads(results),
         "ideas": _ideas(ideas),
+        "kv": _kv(kv),
+        "kv-waits": _kv_waits(kv),
     }
 
 
@@ -84,10 +89,16 @@ def read(path: Path) -> Results:
     return Results({(c["ground"], c.get("arrivals", CLOSED), c["label"]): c for c in cells})
 
 
+def read_kv() -> list[Cell]:
+    """Cells with limited KV capacity."""
+    return json.loads(KV.read_text(encoding="utf-8"))["cells"] if KV.exists() else []
+
+
 def main() -> None:
     """Fill the document."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    write_text_atomic(DOCUMENT, filled(text, blocks(read(RESULTS), read(IDEAS))))
+    tables = blocks(read(RESULTS), read(IDEAS), read_kv())
+    write_text_atomic(DOCUMENT, filled(text, tables))
 
 
 def _goals(results: Results) -> str:
@@ -202,7 +213,7 @@ def _workloads(results: Results) -> str:
 def _ideas(results: Results) -> str:
     rows = []
     for label in results.labels():
-        setting = next(s for s in (MANY, LIGHT, TIGHT, "") if label.endswith(s))
+        setting = next(s for s in (MANY, LIGHT, "") if label.endswith(s))
         base = AS_IT_IS + setting
         if label == base:
             continue
@@ -214,6 +225,46 @@ def _ideas(results: Results) -> str:
             row.append(f"{imbalance}; {wait}")
         rows.append(row)
     return table(["idea; I / as it is; P99 wait / as it is", *SCENARIOS], rows)
+
+
+def _kv(cells: Sequence[Cell]) -> str:
+    """Ratios to the router as it is, under the same capacity and arrivals."""
+    found = {_conditions(cell): cell for cell in cells}
+    rows = []
+    for capacity, arrivals, label in dict.fromkeys(key[:3] for key in found):
+        if label == "window":
+            continue
+        row = [f"{capacity:g}", arrivals, label]
+        for g in SCENARIOS:
+            own, base = (found.get((capacity, arrivals, name, g), {}) for name in (label, "window"))
+            ratios = [_shown(_cell_ratio(own, base, m)) for m in (I_MEAN, WHOLE, LOADED)]
+            row.append("; ".join(ratios))
+        rows.append(row)
+    head = ["KV", "arrivals", "router; I, throughput of the whole run, of the loaded window"]
+    return table([*head, *SCENARIOS], rows)
+
+
+def _kv_waits(cells: Sequence[Cell]) -> str:
+    found = {_conditions(cell): cell for cell in cells}
+    rows = []
+    for capacity, arrivals, label in dict.fromkeys(key[:3] for key in found):
+        waits = []
+        for g in SCENARIOS:
+            cell = found.get((capacity, arrivals, label, g), {})
+            waits.append("; ".join(_seconds(cell.get(m)) for m in (P50, P99, MOST)))
+        rows.append([f"{capacity:g}", arrivals, label, *waits])
+    return table(["KV", "arrivals", "router; P50, P99 and longest wait, s", *SCENARIOS], rows)
+
+
+def _conditions(cell: Cell) -> tuple[float, str, str, str]:
+    return cell["capacity"], cell["arrivals"], cell["label"], cell["ground"]
+
+
+def _cell_ratio(own: Cell, base: Cell, name: str) -> Measured | None:
+    above, under = own.get(name), base.get(name)
+    if not above or not under or None in above or None in under:
+        return None
+    return ratio_of_means(above, under)
 
 
 def _value(measured: Measured | None) -> float | None:
@@ -232,8 +283,9 @@ def _plain(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _seconds(values: Sequence[float] | None) -> str:
-    return "–" if values is None else f"{sum(values) / len(values):.2f}"
+def _seconds(values: Sequence[float | None] | None) -> str:
+    known = [] if values is None else [value for value in values if value is not None]
+    return f"{sum(known) / len(known):.2f}" if known and len(known) == len(values or ()) else "–"
 
 
 if __name__ == "__main__":
