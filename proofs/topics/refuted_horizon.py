@@ -205,28 +205,33 @@ class _Unknowing:
         return Prediction(0.4, float(horizon))
 
 
-def _r9_holds(ready: tuple[int, ...], lengths: tuple[int, ...]) -> bool | None:
-    requests = tuple(
-        OfflineRequest(i, k, lengths[2 * i], lengths[2 * i + 1]) for i, k in enumerate(ready)
-    )
-    instance = Instance(2, 2, None, 1.0, 1.0, requests)
-    plain = evaluate(instance, replay(instance, BalanceRoute(BalanceRouteParams())))
-    gated = BalanceRouteHorizon(HorizonParams(horizon=1))
-    wide = evaluate(instance, replay(instance, gated, predictor=_Unknowing()))
-    return (wide.sum_peak or 0) <= (plain.sum_peak or 0)
+def gate_sums(
+    requests: Sequence[tuple[int, int, int]],
+    *,
+    slots: int,
+    horizon: int,
+    key_order: KeyOrder = "slots-first",
+) -> tuple[int, int]:
+    """Sums of peaks of BR-0 and of gated BR-H on two replicas, by the judge.
+
+    Parameters
+    ----------
+    requests
+        Step at which each is ready, its prompt and its output.
+    """
+    known = tuple(OfflineRequest(i, *each) for i, each in enumerate(requests))
+    instance = Instance(2, slots, None, 1.0, 1.0, known)
+    plain = replay(instance, BalanceRoute(BalanceRouteParams(key_order=key_order)))
+    router = BalanceRouteHorizon(HorizonParams(horizon=horizon, key_order=key_order))
+    gated = replay(instance, router, predictor=_Unknowing())
+    plain_sum, gated_sum = (evaluate(instance, run).sum_peak or 0 for run in (plain, gated))
+    return plain_sum, gated_sum
 
 
-def published_gate_sums(key_order: KeyOrder) -> tuple[int | None, int | None]:
-    """Sums of peaks of BR-0 and of gated BR-H (H = 8) on the instance published for R9."""
-    lengths = ((0, 12, 12), (1, 2, 6), (2, 7, 4), (3, 14, 10))
-    requests = tuple(OfflineRequest(i, *each) for i, each in enumerate(lengths))
-    instance = Instance(2, 3, None, 1.0, 1.0, requests)
-    plain = BalanceRoute(BalanceRouteParams(key_order=key_order))
-    gated = BalanceRouteHorizon(HorizonParams(horizon=8, key_order=key_order))
-    return (
-        evaluate(instance, replay(instance, plain)).sum_peak,
-        evaluate(instance, replay(instance, gated, predictor=_Unknowing())).sum_peak,
-    )
+def _r9_holds(ready: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
+    requests = list(zip(ready, lengths[::2], lengths[1::2], strict=True))
+    plain, gated = gate_sums(requests, slots=2, horizon=1)
+    return gated <= plain
 
 
 def _r9_cases() -> Iterator[tuple[Any, ...]]:
