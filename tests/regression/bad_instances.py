@@ -46,10 +46,9 @@ from solvers.facade import solve
 INSTANCES = Path(__file__).parent / "instances"
 SEED = 0
 RANDOM_INSTANCES = 40
-MOST_STEPS = 12
-"""Of the solver's search; it ends sooner where a largest ratio is attained."""
 DENOMINATORS = range(1, 13)
-"""Of the ratios it guesses: prompts that come a little closer each time would never end."""
+"""Of the ratios the solver's search guesses: prompts that come a little closer each time would
+never end."""
 
 Router = tuple[str, str, dict[str, Any]]
 """Name of the file, router, parameters."""
@@ -184,7 +183,7 @@ def largest_peak_ratio(rule: Rule, *, replicas: int, requests: int) -> tuple[int
         If the search does not end: no ratio of a small denominator is a largest one.
     """
     prompts: tuple[int, ...] | None = (1,) * requests
-    for _ in range(MOST_STEPS):
+    for _ in _simple_ratios(replicas):
         assert prompts is not None
         case = Supremum(rule, replicas, Fraction(1), prompts)
         guess = replace(case, ratio=_next_simple(peak_ratio(case, prompts)))
@@ -194,7 +193,7 @@ def largest_peak_ratio(rule: Rule, *, replicas: int, requests: int) -> tuple[int
             assert attained is not None, f"{guess.ratio} is a bound that nothing attains"
             return attained
         prompts = larger
-    message = f"{rule}, {requests} requests: no largest ratio after {MOST_STEPS} steps"
+    message = f"{rule}, {requests} requests: no largest ratio of a small denominator"
     raise AssertionError(message)
 
 
@@ -242,6 +241,12 @@ def _instance(
         for i, ((prompt, output), at) in enumerate(zip(pairs, ready, strict=True))
     )
     return Instance(2, slots, None, 1.0, 1.0, requests)
+
+
+def _simple_ratios(replicas: int) -> set[Fraction]:
+    """What the search can guess: a peak ratio is at least 1, at most the number of replicas, and
+    each guess is larger than the one before."""
+    return {Fraction(n, d) for d in DENOMINATORS for n in range(d, replicas * d + 1)}
 
 
 def _next_simple(ratio: Fraction) -> Fraction:
