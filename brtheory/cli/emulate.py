@@ -27,6 +27,10 @@ def emulate(
             "by X-data-parallel-rank. Between: nodes that own some ranks each.",
         ),
     ] = 1,
+    counts_own_ranks: Annotated[
+        bool,
+        typer.Option("--counts-own-ranks", help="X-data-parallel-rank counts from 0 on each node."),
+    ] = False,
     prefill: Annotated[
         int | None,
         typer.Option(min=0, help="Prefill servers; 2 by default, 0 with --connector none."),
@@ -108,6 +112,7 @@ def emulate(
     config = EmulatorConfig(
         shape=ClusterShape(decode_ranks, slots, capacity),
         ranks_per_endpoint=ranks_per_endpoint,
+        counts_own_ranks=counts_own_ranks,
         step_time=StepTime(a0=a0, b0=b0),
         burst=burst,
         tokens_per_chunk=tokens_per_chunk,
