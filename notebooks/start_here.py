@@ -26,6 +26,10 @@ SMOKE = os.environ.get("BRTHEORY_NOTEBOOK_SIZE") == "smoke"
 # Four replicas hold KV tokens. The step takes `b0 + a0 * max(load)` seconds, so three of the four
 # wait. The imbalance counts, in tokens, what they wait for together: `G * max - sum`.
 
+# %% [markdown]
+# Before you run anything: `tokens` here are KV-cache tokens, prompt plus what has been produced so
+# far; a *step* makes one token for every running request; a *tick* is one decision of the router.
+
 # %%
 loads = [52_000, 41_000, 47_000, 30_000]
 print("imbalance:", imbalance(loads))
@@ -69,6 +73,12 @@ runs = {name: watched(name) for name in ("jsq", "window")}
 load_curves([curve for curve, _ in runs.values()])
 
 # %% [markdown]
+# What to look at: the shaded band lies between the mean and the fullest replica. Its height is what
+# the average replica waits in that step. Under JSQ some replica is always far above the rest,
+# because requests differ in size and JSQ counts them all alike; under the window router the lines
+# lie on one another until requests run out at the end.
+
+# %% [markdown]
 # ## What it costs
 #
 # Of the part of a step that grows with load, the idle share is what the average replica waits.
@@ -84,5 +94,9 @@ for name, (_, summary) in runs.items():
     )
 
 # %% [markdown]
+# Now change something: `replicas=32` in the cluster above, another router name (`br0`,
+# `least-tokens`), another workload (`brtheory workloads list`). On your own requests and with every
+# router, seeds and intervals: `your_trace`.
+#
 # Next: `g_scaling` (why it gets worse with more replicas), `optimality_gap` (how much better anyone
 # could do), `your_trace` (the same on a file of yours).

@@ -1,11 +1,19 @@
 # %% [markdown]
 # # Your trace: what you lose at the barrier, and what would get it back
 #
-# Point `TRACE` at a file: Azure, BurstGPT, Mooncake, Qwen Bailian, vidur and ServeGen traces are
-# recognised by content, anything else is read by column names. `REPLICAS` and `SLOTS` are those of
-# your decode group; `A0` and `B0` those of your step time, which `brtheory calibrate` measures.
+# Point `TRACE` at a file, or start Jupyter with `BRTHEORY_TRACE=my.csv`: Azure, BurstGPT, Mooncake,
+# Qwen Bailian, vidur and ServeGen traces are recognised by content, anything else is read by column
+# names. Then make the numbers below those of your cluster:
+#
+# * `REPLICAS`: data-parallel decode replicas that wait for one another.
+# * `SLOTS`: requests a replica decodes at once, the engine's limit of running requests.
+# * `B0`, `A0`: a step takes `B0 + A0 * tokens on the fullest replica` seconds; `brtheory calibrate`
+#   measures both.
+# * `ARRIVALS`: `closed:1.5` keeps half again as many requests in the system as there are slots;
+#   `open:1` takes them as they come in the file.
 
 # %%
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
@@ -17,11 +25,14 @@ from brtheory.simulation.workload import ClusterShape, StepTime
 from brtheory.study.campaign import Campaign, StudyConfig
 from brtheory.study.figures.bars import imbalance_bars
 from brtheory.study.choices import default_routers
+from brtheory.study.comparison_table import COLUMNS, table_rows
+from brtheory.study.findings import best_router
 from brtheory.study.study import Invocation, run_study
 from brtheory.study.supply import TraceSupply
+from brtheory.study.wording import gain, ratio
 from brtheory.traces.read import read_trace
 
-TRACE = Path("../docs/examples/trace.csv")
+TRACE = Path(os.environ.get("BRTHEORY_TRACE", "../docs/examples/trace.csv"))
 REPLICAS, SLOTS = 2, 4
 A0, B0 = 1.5e-7, 0.02
 ARRIVALS = "closed:1.5"
@@ -63,12 +74,57 @@ document = run_study(
 imbalance_bars(document)
 
 # %% [markdown]
+# ## All figures
+#
+# Over the loaded window; bold is best. *Oracle* rows are told the true output lengths: bounds on
+# what prediction could give, nothing one can deploy.
+
+# %%
+table = ["| router | " + " | ".join(column.title for column in COLUMNS) + " |"]
+table.append("|---" * (len(COLUMNS) + 1) + "|")
+for row in table_rows(document):
+    texts = [f"**{cell.text}**" if cell.best else cell.text for cell in row.cells]
+    table.append(f"| {row.title} | " + " | ".join(texts) + " |")
+Markdown("\n".join(table))
+
+# %% [markdown]
+# ## Recommendation
+#
+# The router with the least imbalance among those that predict nothing, if it is surely better than
+# JSQ; what it gains, and what it costs in waiting.
+
+# %%
+facts = best_router(document, predicted=False)
+balance = document.estimate(facts.label, "imbalance_mean_tokens")
+longest = {
+    label: document.estimate(label, "wait_max_s") for label in (facts.label, "jsq", "pool-fifo")
+}
+sure = balance.ratio_high is not None and balance.ratio_high < 1
+gained = gain(document.estimate(facts.label, "throughput_tokens_per_s"))
+advice = (
+    f"**Take {facts.title}** (`--router {facts.label}`): {ratio(balance.ratio_to_jsq)} of JSQ's "
+    f"imbalance, {gained} tokens per second."
+    if sure
+    else f"**Stay with what you have**: {facts.title} has the least imbalance, but not surely less "
+    "than JSQ. Take more requests or seeds, or a busier hour."
+)
+waits = ", ".join(
+    f"{document.router(label).title} {estimate.mean:.1f} s"
+    for label, estimate in longest.items()
+    if estimate is not None
+)
+Markdown(f"{advice}\n\nLongest wait for a slot: {waits}.")
+
+# %% [markdown]
 # ## What it says
 
 # %%
 Markdown("\n".join(f"* {finding.text}" for finding in document.findings))
 
 # %% [markdown]
+# What would change the answer: little backlog (`ARRIVALS = "open:0.8"`: nothing to choose from), a
+# step time in which load hardly matters (small `A0` beside `B0`), a dense model (no barrier).
+#
 # The same on the command line, with a page to hand around:
 #
 #     brtheory study --trace FILE --replicas G --slots B --a0 A0 --b0 B0 --out results/mine
