@@ -8,7 +8,12 @@ from matplotlib.figure import Figure
 
 DIRECT = "direct"
 TARGET_US = 40.0
-COLOURS = {"brtheory": "#00688b", "vllm-router": "#c05a00", "xpyd-proxy": "#777777"}
+LOOKS = {
+    "brtheory": ("#00688b", "o-"),
+    "vllm-router": ("#c05a00", "s--"),
+    "xpyd-proxy": ("#777777", "^-."),
+}
+"""Colour, mark and line, so that a router is known without its colour."""
 
 STREAMED = (
     (
@@ -56,10 +61,10 @@ def draw(document: Mapping[str, Any]) -> Figure:
         if name == DIRECT:
             continue
         streams = [row["streams"] for row in mine]
-        colour = COLOURS.get(name)
-        cpu.plot(streams, [row["cpu_s_per_token"] * 1e6 for row in mine], "o-", c=colour)
+        colour, look = LOOKS.get(name, (None, "D:"))
+        cpu.plot(streams, [row["cpu_s_per_token"] * 1e6 for row in mine], look, c=colour)
         delays = [_added(row, rows, "delay_p50_s") * 1e3 for row in mine]
-        added.plot(streams, delays, "o-", c=colour, label=name)
+        added.plot(streams, delays, look, c=colour, label=name)
     cpu.axhline(TARGET_US, color="black", linewidth=0.8, linestyle=":")
     cpu.annotate("target", (0.02, TARGET_US), xycoords=("axes fraction", "data"), va="bottom")
     cpu.set(xlabel="streams at once", ylabel="CPU of a token, us", xscale="log")
