@@ -206,8 +206,8 @@ axes.legend(frameon=False)
 figure.show()
 
 # %% [markdown]
-# Every law's factor falls towards 2, the heavy-tailed ones from higher up. 2.86 could be any of
-# them; 3.14 one doubling later could be none.
+# Every law's factor falls, towards 2 for light tails and towards more for the Pareto law. 2.86 is
+# what normal loads give, 3.14 one doubling later what a heavy tail gives; no law here gives both.
 #
 # The reported ratio rises from one doubling to the next where every light-tailed law's falls, so
 # order statistics of independent loads alone do not explain it: the ledger refutes "fully matches
