@@ -10,12 +10,22 @@ import subprocess
 import sys
 
 import numpy as np
+from IPython.display import Markdown
 
 from brtheory.offline.evaluate import evaluate
 from brtheory.offline.generate import random_instance
+from brtheory.routers.params import BalanceRouteParams
+from brtheory.routers.reference import BalanceRoute
+from brtheory.simulation.replay import replay
+from solvers.bounds.bracket import bracket
+from solvers.bounds.decompose import Effort
+from solvers.bounds.steps import admission_steps
+from solvers.certificate import RefutedError, check, seal_of
 from solvers.facade import solve
 from solvers.gap.document import GapDocument
 from solvers.gap.figures import YARDSTICKS, cost_bars, gap_strips, hold_lines
+from solvers.gap.page import interval_text
+from solvers.gap.shares import PARTS, mean_shares
 
 SMOKE = os.environ.get("BRTHEORY_NOTEBOOK_SIZE") == "smoke"
 
@@ -51,26 +61,88 @@ document = GapDocument.model_validate_json(
 )
 gap_strips(document, YARDSTICKS[0])
 
+# %% [markdown]
+# A row is a router, a mark an instance: a dot where the optimum is proved, a line where a time
+# limit left an interval; the black stroke is the median. Choosing replicas well is not the hard
+# part: at their own admission steps good routers are within a few per cent of the best replicas,
+# and `window`, which solves nothing, is near `exact-tick`, which solves each tick.
+
 # %%
 gap_strips(document, YARDSTICKS[-1])
 
 # %% [markdown]
+# Against the fastest schedule of all the intervals are long: with admission steps free, optima are
+# proved on the smallest instances only, and an honest answer for the others is "between".
+
+# %% [markdown]
 # ## Where the gap comes from
 #
-# Deciding online, deciding greedily tick by tick, the two-stage rule: BR-0's gap is their sum,
-# exactly where the optima are proved.
+# BR-0's barrier time is taken apart: each part is the difference between two schedules, so that the
+# first three sum to BR-0's gap to the fastest schedule, exactly where the optima are proved.
+
+# %%
+rows = ["| part | compares | share of BR-0's time | instances |", "|---|---|---|---|"]
+for name, share in mean_shares(document).items():
+    shown = "-" if share is None else interval_text(share.ends)
+    count = 0 if share is None else share.cases
+    rows.append(f"| {PARTS[name].title} | {PARTS[name].meaning} | {shown} | {count} |")
+Markdown("\n".join(rows))
 
 # %%
 cost_bars(document)
 
 # %% [markdown]
+# Nearly everything is in the first part: not knowing what will arrive. A better tick could gain the
+# second and third parts together and no more.
+
+# %% [markdown]
 # ## What waiting could buy
 #
-# The fastest schedule when a request may wait at most so many steps.
+# The fastest schedule when a request may wait at most so many steps, above the fastest with waits
+# of any length; *busy*: no slot may stay empty while a request waits. A missing mark: no schedule
+# keeps that limit.
 
 # %%
 hold_lines(document)
 
 # %% [markdown]
+# ## A certificate, and what happens to a forged one
+#
+# Where instances are too large to solve, the best replicas at given admission steps are bracketed:
+# a lower bound from windows of time, an upper one from local search. The bound comes as a
+# certificate. The checker below imports no solver and counts in integers; it recomputes every
+# window's bound from the instance.
+
+# %%
+larger = random_instance(
+    np.random.default_rng(3),
+    requests=60,
+    replicas=3,
+    slots=4,
+    longest_prompt=400,
+    longest_output=40,
+    latest_ready=40,
+)
+admitted = replay(larger, BalanceRoute(BalanceRouteParams()))
+found = bracket(larger, admitted, rng=np.random.default_rng(0), effort=Effort(time_limit_s=5))
+low, high = found.gap
+print(f"sum of peaks: BR-0 {found.judged:,}, best known {found.incumbent:,}")
+print(f"no assignment has less than {found.bound:,}")
+print(f"so BR-0 is between {float(low):.1%} and {float(high):.1%} above the best replicas")
+
+steps = admission_steps(larger, admitted)
+check(larger, steps, found.certificate)
+print("the certificate proves", f"{found.certificate.bound:,}")
+forged = found.certificate.model_copy(update={"bound": found.certificate.bound + 1})
+forged = forged.model_copy(update={"seal": seal_of(forged)})
+try:
+    check(larger, steps, forged)
+except RefutedError as error:
+    print("the forged one does not:", error)
+
+# %% [markdown]
+# On the command line: `brtheory bound INSTANCE ASSIGNMENT --certificate FILE`, and for anyone who
+# doubts it `brtheory certify INSTANCE FILE --admissions ASSIGNMENT`.
+#
 # The largest ratio seen is a *worst observed ratio*, never a competitive ratio: with growing loads
 # every router that binds at arrival loses a factor of G on some instance (statement T31).
