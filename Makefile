@@ -65,7 +65,7 @@ results: $(VENV)/.dev
 	@$(BIN)/python docs/results_page.py results/scenarios results/regimes results/scaling results/energy results/tables results/ablation results/robustness results/heterogeneous
 	@$(BIN)/brtheory gap --out results/gap && cp results/gap/gap.json docs/results/gap.json
 	@$(BIN)/brtheory bench --json > results/bench.json && mv results/bench.json docs/results/bench.json
-	@$(BIN)/python -m benchmarks.window && $(BIN)/python -m benchmarks.window_report
+	@for benchmark in window window_ideas window_kv window_report prediction prediction_report; do $(BIN)/python -m benchmarks.$$benchmark || exit 1; done
 
 notebooks: $(VENV)/.dev
 	@$(BIN)/python -m notebooks.build
