@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
+from latex2mathml.converter import convert
+from markupsafe import Markup
 
 from brtheory.files import write_text_atomic
 from proofs.ledger import Row
@@ -23,12 +25,18 @@ _MARKDOWN = """\
 
 _HTML = """\
 <!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Statements and verdicts</title><style>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Statements and verdicts</title><style>
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem }
 table { border-collapse: collapse } th, td { padding: .4rem .6rem; text-align: left;
-vertical-align: top; border-bottom: 1px solid #ccc } code { font-size: 13px; color: #444 }
+vertical-align: top; border-bottom: 1px solid #ccc } math { font-size: 1.05em }
 .proved { color: #05621b } .checked { color: #0b4f8a } .refuted { color: #7a3e00 }
 .open { color: #a00000; font-weight: bold } small { color: #555 }
+@media (max-width: 45rem) { thead { display: none } tr, td { display: block }
+tr { border-bottom: 1px solid #ccc; padding: .6rem 0 }
+td { border: 0; padding: .1rem 0; overflow-wrap: anywhere } td:last-child::after { content: " s" } }
+@media print { tr { break-inside: avoid } thead { display: table-header-group } }
 </style></head><body>
 <h1>Statements and verdicts</h1>
 <p>{{ rows | length }} statements; {{ counts }}. Run on {{ date }}.</p>
@@ -36,8 +44,8 @@ vertical-align: top; border-bottom: 1px solid #ccc } code { font-size: 13px; col
 </thead><tbody>
 {% for row in rows -%}
 <tr id="{{ row.statement.id }}"><td>{{ row.statement.id }}</td>
-<td><b>{{ row.statement.title }}.</b> {{ row.statement.claim }}<br><code>{{ row.statement.latex }}\
-</code>{% for text in row.statement.hypotheses %}<br><small>needs: {{ text }}</small>{% endfor %}\
+<td><b>{{ row.statement.title }}.</b> {{ row.statement.claim }}<br>\
+{{ row.statement.latex | formula }}{% for text in row.statement.hypotheses %}<br><small>needs: {{ text }}</small>{% endfor %}\
 <br><small>source: {{ row.statement.source }}</small></td>
 <td class="{{ row.verdict }}">{{ row.verdict }}</td>
 <td>{% for layer in row.layers %}{{ layer.summary }}<br><small>{{ layer.scope }}\
@@ -89,9 +97,16 @@ def verdict_counts(rows: Sequence[Row]) -> str:
 
 def _render(template: str, rows: Sequence[Row], *, date: str, escape: bool) -> str:
     environment = Environment(autoescape=escape, undefined=StrictUndefined)  # noqa: S701  # Markdown
+    environment.filters["formula"] = _mathml
     environment.filters["cell"] = lambda text: text.replace("|", "\\|")
     page = environment.from_string(template)
     return page.render(rows=rows, counts=verdict_counts(rows), date=date)
+
+
+def _mathml(latex: str) -> Markup:
+    # Browsers draw MathML themselves. The converter lacks \\arg, and few fonts have its \\setminus.
+    known = latex.replace(r"\arg", r"\operatorname{arg}\,").replace(r"\setminus", r"\backslash")
+    return Markup(convert(known))  # noqa: S704  # the statements' own formulas
 
 
 def _slug(name: str) -> str:

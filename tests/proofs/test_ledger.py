@@ -1,6 +1,7 @@
 """The ledger: what ran, what did not run here, and how it is written down."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from brtheory.errors import InputError
 from proofs import cli
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
-from proofs.ledger import layer_count, recorded, run
+from proofs.ledger import Row, layer_count, recorded, run
 from proofs.register import STATEMENTS
 from proofs.report import to_html, to_json, to_markdown, write_ledger
 from proofs.statement import NOT_RUN_HERE, Statement, Verdict
@@ -123,6 +124,14 @@ def test_the_pages_escape_what_their_format_needs():
     page = to_html(rows, date="2026-02-03")
     assert "x | &lt;y&gt;" in page
     assert "1 statements; 1 proved. Run on 2026-02-03." in page
+
+
+def test_every_formula_of_the_register_is_drawn():
+    page = to_html([Row(statement, ()) for statement in STATEMENTS], date="2026-02-03")
+    assert page.count("<math") == len(STATEMENTS)
+    # What the converter does not know it leaves as it stands, with its backslash.
+    formulas = re.findall(r"<math.*?</math>", page)
+    assert not [formula for formula in formulas if re.search(r"\\[a-zA-Z]", formula)]
 
 
 def test_the_ledger_is_written_with_the_solvers_inputs(tmp_path: Path):
