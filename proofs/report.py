@@ -45,7 +45,8 @@ td { border: 0; padding: .1rem 0; overflow-wrap: anywhere } td:last-child::after
 {% for row in rows -%}
 <tr id="{{ row.statement.id }}"><td>{{ row.statement.id }}</td>
 <td><b>{{ row.statement.title }}.</b> {{ row.statement.claim }}<br>\
-{{ row.statement.latex | formula }}{% for text in row.statement.hypotheses %}<br><small>needs: {{ text }}</small>{% endfor %}\
+{{ row.statement.latex | formula }}\
+{% for text in row.statement.hypotheses %}<br><small>needs: {{ text }}</small>{% endfor %}\
 <br><small>source: {{ row.statement.source }}</small></td>
 <td class="{{ row.verdict }}">{{ row.verdict }}</td>
 <td>{% for layer in row.layers %}{{ layer.summary }}<br><small>{{ layer.scope }}\
