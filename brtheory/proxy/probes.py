@@ -37,6 +37,7 @@ class Probes:
     def __init__(self, services: Services) -> None:
         self._services = services
         upstream = services.settings.upstream
+        self._rank_checks: dict[str, asyncio.Task[None]] = {}
         self._tasks = [asyncio.create_task(_forever(self.check_health, upstream.health_interval_s))]
         if upstream.poll_metrics:
             self._tasks.append(
@@ -45,9 +46,10 @@ class Probes:
 
     async def close(self) -> None:
         """Stop."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._rank_checks.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def check_health(self) -> None:
         """Ask every address once; all workers behind it share the answer."""
@@ -70,7 +72,7 @@ class Probes:
         fault = await self.fault_of(workers[0])
         for worker in workers:
             if fault is None and worker.rank is not None and not worker.checked:
-                await self._check_rank(worker)
+                self._start_rank_check(worker)
             changed = worker.health.succeeded() if fault is None else worker.health.failed(fault)
             if changed:
                 state = "up" if worker.health.up else f"down: {fault}"
@@ -79,6 +81,15 @@ class Probes:
                     # What comes back may be started with other ranks.
                     worker.checked = False
                 self._services.desk.on_change()
+
+    def _start_rank_check(self, worker: Worker) -> None:
+        # Beside the round of probes: an engine that is slow to answer its first request must not
+        # keep the proxy from noticing that another node has died.
+        name = worker.name
+        if name not in self._rank_checks:
+            task = asyncio.create_task(self._check_rank(worker))
+            self._rank_checks[name] = task
+            task.add_done_callback(lambda _: self._rank_checks.pop(name, None))
 
     async def _check_rank(self, worker: Worker) -> None:
         fault = await rank_fault(self._services.upstream, worker, headers=self._authorization())

@@ -10,10 +10,12 @@ from aiohttp import web
 
 from brtheory.emulator.config import EmulatorConfig
 from brtheory.emulator.emulator import Emulator
+from brtheory.emulator.faults import FaultRule
 from brtheory.errors import InputError
 from brtheory.proxy.check import check_workers
 from brtheory.proxy.config import load_settings
 from brtheory.proxy.fleet import decode_replicas
+from brtheory.proxy.serving import start
 from brtheory.simulation.workload import ClusterShape
 from tests.unit.proxy.engines import (
     Behaviour,
@@ -23,6 +25,7 @@ from tests.unit.proxy.engines import (
     open_stream,
     raw_stream,
     stack,
+    until,
 )
 from tests.unit.proxy.test_with_emulator import FAST, emulated, settings_for
 
@@ -214,6 +217,27 @@ async def test_a_node_that_counts_its_own_ranks_is_not_used_until_the_proxy_is_t
     faults = {finding.worker: finding.fault for finding in findings if finding.fault is not None}
     assert set(faults) == {"decode-1/2", "decode-1/3"}
     assert all("set first_rank" in fault for fault in faults.values())
+
+
+@asynchronous
+async def test_a_node_slow_to_prove_its_ranks_keeps_no_other_from_being_probed() -> None:
+    """A first token of vLLM can take half a minute; a node that dies meanwhile is noticed."""
+    slow = FaultRule(kind="slow_start", endpoint="decode-1", times=None, delay_s=60)
+    config = EmulatorConfig(
+        shape=ClusterShape(4, 8), ranks_per_endpoint=2, prefill_speed=FAST, faults=(slow,)
+    )
+    async with Emulator(config) as emulator:
+        settings = load_settings(None, environment={}, flags=settings_for(emulator))
+        running = await start(settings)
+        try:
+            live = running.proxy.desk.fleet.live
+            await until(lambda: len(live("decode")) == 2)
+            prefills = live("prefill")
+            await emulator.kill(prefills[0])
+            await until(lambda: live("prefill") == prefills[1:])
+            assert live("decode") == ["decode-0/0", "decode-0/1"]
+        finally:
+            await running.stop(drain_s=1.0)
 
 
 @pytest.mark.parametrize(("ranks", "first_rank"), [([3, 4], 4), (None, 4)])
