@@ -77,7 +77,16 @@ class ClientRequest:
     @property
     def whole_only(self) -> bool:
         """Whether the answer must come whole from upstream, since no stream carries it all."""
-        return any(self.body.get(field) not in (None, False) for field in WHOLE_ONLY)
+        if any(self._asks(field) for field in WHOLE_ONLY):
+            return True
+        # With echo, vLLM tells the prompt's log probabilities too; in chats even unasked.
+        told = self.endpoint is Endpoint.CHAT or self._asks("logprobs")
+        return bool(self.body.get("echo")) and told
+
+    def _asks(self, field: str) -> bool:
+        # 0 asks: for the log probabilities of the prompt's own tokens.
+        value = self.body.get(field)
+        return value is not None and value is not False
 
     @property
     def may_call_tools(self) -> bool:

@@ -38,7 +38,8 @@ async def rank_fault(
         asked = worker.header_rank
         reply = await one_token(upstream, worker.url, model, rank=asked, headers=headers)
         if reply.status != 200:
-            return f"{worker.url} answers {reply.status} for rank {asked}{_hint(worker)}"
+            hint = _hint(worker, reply.status)
+            return f"{worker.url} answers {reply.status} for rank {asked}{hint}"
         nobody = await one_token(upstream, worker.url, model, rank=NOBODYS_RANK, headers=headers)
     except (UnreachableError, BrokenError) as error:
         return f"{worker.url}: {error}"
@@ -47,8 +48,8 @@ async def rank_fault(
     return None
 
 
-def _hint(worker: Worker) -> str:
-    if not worker.rank or worker.first_rank:
+def _hint(worker: Worker, status: int) -> str:
+    if status != 400 or not worker.rank or worker.first_rank:
         return ""
     return "; if it counts its own ranks from 0, set first_rank to the first of them"
 

@@ -139,6 +139,28 @@ async def test_answers_with_tools_come_whole_since_streams_have_another_parser()
         assert [seen.body["stream"] for seen in s.decodes[0].seen] == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    ("path", "fields", "whole"),
+    [
+        ("completions", {"echo": True, "logprobs": 1}, True),
+        ("completions", {"echo": True, "logprobs": 0}, True),
+        ("completions", {"echo": True}, False),
+        ("completions", {"logprobs": 1}, False),
+        ("completions", {"prompt_logprobs": 0}, True),
+        ("chat/completions", {"echo": True, **CHAT}, True),
+        ("chat/completions", {"logprobs": True, **CHAT}, False),
+    ],
+)
+@asynchronous
+async def test_log_probabilities_of_prompts_come_whole_since_streams_lack_them(
+    path: str, fields: dict[str, Any], whole: bool
+) -> None:
+    """With ``echo`` and ``logprobs``, vLLM 0.32.0 has ``prompt_logprobs`` in whole answers only."""
+    async with stack() as s:
+        await s.generate(path, **fields)
+        assert [seen.body["stream"] for seen in s.decodes[0].seen] == [not whole]
+
+
 @asynchronous
 async def test_a_whole_answer_with_tools_tells_the_tokens_cached_by_prefill() -> None:
     async def whole(engine: Engine, request: web.Request, body: dict[str, Any]) -> web.Response:
