@@ -71,7 +71,8 @@ def draw(document: Mapping[str, Any]) -> Figure:
     added.set(xlabel="streams at once", ylabel="later than direct, ms (P50)", xscale="log")
     added.set_yscale("symlog", linthresh=1)
     added.set_ylim(bottom=0)
-    added.legend(frameon=False)
+    if added.lines:
+        added.legend(frameon=False)
     return figure
 
 

@@ -123,7 +123,8 @@ async def test_an_answer_put_together_from_a_stream_is_the_one_vllm_would_give(n
     case = CASES[name]
     async with stack(decode_behaviour=engine_for(case)) as s:
         got, wanted = json.loads(await raw_answer(s, case)), json.loads(case["whole"])
-        assert s.decodes[0].seen[-1].body["stream"] is True
+        # What calls tools is asked for whole: vLLM's two parsers disagree on odd calls.
+        assert s.decodes[0].seen[-1].body["stream"] is ("tools" not in case["request"])
         # The prefill node's account of cached tokens stands in where one is given.
         got["usage"].pop("prompt_tokens_details", None)
         wanted["usage"].pop("prompt_tokens_details", None)
@@ -138,12 +139,15 @@ def known(value):
 
 
 @asynchronous
-async def test_prompt_log_probabilities_come_whole_and_untouched_but_for_the_kv_parameters():
+async def test_prompt_log_probabilities_come_whole_but_for_kv_parameters_and_cached_tokens():
     case = SHAPES["with_prompt_logprobs"]
     whole = case["whole"]
     start = whole.index(',"kv_transfer_params"')
+    # The prefill node's account of cached tokens, as it wrote it, stands in for decode's.
+    cached = '"prompt_tokens_details":{"cached_tokens": 7}'
+    wanted = whole[:start].replace('"prompt_tokens_details":null', cached) + "}"
     async with stack(decode_behaviour=engine_for(case)) as s:
-        assert await raw_answer(s, case) == (whole[:start] + "}").encode()
+        assert await raw_answer(s, case) == wanted.encode()
         assert s.decodes[0].seen[-1].body["stream"] is False
 
 

@@ -33,6 +33,10 @@ def test_limits_default_to_sixteen_tokens_of_text_and_to_the_room_left_in_a_chat
     assert chat().max_tokens == (995,)
 
 
+def test_a_limit_beyond_the_room_left_is_lowered_to_it():
+    assert chat(max_tokens=996).max_tokens == chat(max_tokens=1000).max_tokens == (995,)
+
+
 def test_a_chat_prefers_max_completion_tokens_and_text_does_not_know_it():
     assert chat(max_tokens=7, max_completion_tokens=9).max_tokens == (9,)
     assert chat(max_tokens=7).max_tokens == (7,)
@@ -94,7 +98,7 @@ def test_usage_options_need_each_other():
         (chat, {"min_tokens": 9, "max_tokens": 8}, 400, "min_tokens"),
         (chat, {"min_tokens": 2, "max_completion_tokens": 1}, 400, "min_tokens"),
         (chat, {"max_tokens": 0}, 400, "max_tokens"),
-        (chat, {"max_tokens": 996}, 400, "max_tokens"),
+        (chat, {"max_tokens": 1001}, 400, "max_tokens"),
         (chat, {"n": 0}, 400, "n"),
         (chat, {"stop": ["a", ""]}, 400, "stop"),
         (chat, {"top_logprobs": 2}, 400, "top_logprobs"),
@@ -110,7 +114,7 @@ def test_usage_options_need_each_other():
         (text, {"prompt": None}, 400, "prompt"),
         (text, {"prompt": []}, 400, "prompt"),
         (text, {"prompt": [[]]}, 400, "prompt"),
-        (text, {"prompt": "x" * 4000}, 400, "max_tokens"),
+        (text, {"prompt": "x" * 4000}, 400, "input_tokens"),
         (text, {"vllm_xargs": {"emulator_output_tokens": 0}}, 400, None),
         (text, {"vllm_xargs": {"emulator_prompt_tokens": "many"}}, 400, None),
     ],
