@@ -38,7 +38,7 @@ SMOKE = os.environ.get("BRTHEORY_NOTEBOOK_SIZE") == "smoke"
 # %%
 instance = random_instance(np.random.default_rng(7), requests=7, replicas=2, slots=7)
 for method in ("brute", "dp", "milp", "cpsat"):
-    result = solve(instance, method=method, case="A", objective="imbalance", time_limit=20)
+    result = solve(instance, method=method, case="A", objective="imbalance", time_limit=60)
     judged = evaluate(instance, result.assignment)
     print(f"{method:>6}: optimum {result.incumbent}, judged {judged.imbalance_total}")
 
