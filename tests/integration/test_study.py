@@ -225,7 +225,7 @@ def test_azure_conversation_study_finds_what_is_known(traces_dir, tmp_path):
     assert "BR-H (oracle, H = 7) is better than BR-0" in page
 
 
-def wait_until(condition, *, seconds=60):
+def wait_until(condition, *, seconds=300):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
