@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from benchmarks.provenance import made_by
 from benchmarks.window import CLOSED, USUAL, Ground, scenarios
 from brtheory.analysis.statistics import ratio_of_means
 from brtheory.files import write_text_atomic
@@ -22,7 +23,6 @@ from brtheory.simulation.run import RunConfig, simulate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import StepTime
 from brtheory.study.choices import near_horizon
-from brtheory.study.provenance import package_root, revision, versions
 
 OUT = Path("docs/results/exact_score.json")
 SEEDS, REQUESTS, FAR = 5, 4_000, 80
@@ -66,14 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="at least 2")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
-    provenance = {
-        "command": "python -m benchmarks.exact_score",
-        "revision": revision(package_root()).model_dump(),
-        "versions": versions(),
-        "requests": options.requests,
-        "seeds": options.seeds,
-        "arrivals": CLOSED,
-    }
+    provenance = made_by(
+        "exact_score", requests=options.requests, seeds=options.seeds, arrivals=CLOSED
+    )
     cells: list[Cell] = []
     for ground, horizon in _plan(options.requests):
         cells.append(measure(ground, horizon, seeds=options.seeds))

@@ -17,10 +17,10 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from benchmarks.provenance import made_by
 from brtheory.cli.main import app
 from brtheory.files import write_text_atomic
 from brtheory.study.grids.settings import EMBEDDED
-from brtheory.study.provenance import package_root, revision, versions
 
 OUT = Path("docs/results/prediction.json")
 REQUESTS, HORIZON = 6_000, 80
@@ -58,12 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         documents.append(document)
         where = f"{document['run']['trace']}, {document['predictor']}"
         print(f"{where}: AUC {document['auc']:.3f}", file=sys.stderr, flush=True)
-    provenance = {
-        "command": "python -m benchmarks.prediction",
-        "revision": revision(package_root()).model_dump(),
-        "versions": versions(),
-    }
-    text = json.dumps({"provenance": provenance, "evaluations": documents}, indent=1)
+    text = json.dumps({"provenance": made_by("prediction"), "evaluations": documents}, indent=1)
     write_text_atomic(options.out, text + "\n")
 
 

@@ -19,6 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.provenance import made_by
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import HorizonParams, WindowParams
 from brtheory.simulation.metrics import loaded_window
@@ -26,7 +27,7 @@ from brtheory.simulation.run import RunConfig, simulate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import ClusterShape, StepTime
 from brtheory.study.choices import near_horizon
-from brtheory.study.provenance import code_digest, package_root, revision, versions
+from brtheory.study.provenance import code_digest
 from brtheory.traces.read import read_trace
 from brtheory.traces.scenarios import SCENARIOS
 from brtheory.traces.schema import Trace
@@ -241,12 +242,7 @@ def _begun(out: Path, identity: dict[str, Any]) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         if document["identity"] == identity:
             return document
-    provenance = {
-        "command": "python -m benchmarks.window",
-        "revision": revision(package_root()).model_dump(),
-        "versions": versions(),
-    }
-    return {"provenance": provenance, "identity": identity, "cells": []}
+    return {"provenance": made_by("window"), "identity": identity, "cells": []}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.provenance import made_by
 from benchmarks.window import CLOSED, Ground, scenarios
 from brtheory.core.admission import Admission
 from brtheory.core.requests import Request
@@ -33,7 +34,6 @@ from brtheory.simulation.record import RunRecord
 from brtheory.simulation.run import RunConfig, build_predictor, saturated_rate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import Lengths
-from brtheory.study.provenance import package_root, revision, versions
 from brtheory.traces.schema import Trace
 
 OUT = Path("docs/results/window_ideas.json")
@@ -254,18 +254,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
-    made_by = {
-        "command": "python -m benchmarks.window_ideas",
-        "revision": revision(package_root()).model_dump(),
-        "versions": versions(),
-        "requests": options.requests,
-        "seeds": options.seeds,
-    }
+    provenance = made_by("window_ideas", requests=options.requests, seeds=options.seeds)
     cells: list[dict[str, Any]] = []
     for idea in ideas():
         for usual in scenarios(requests=options.requests):
             cells.append(measure(ground_of(idea, usual), idea, seeds=options.seeds))
-            text = json.dumps({"provenance": made_by, "cells": cells}, indent=1)
+            text = json.dumps({"provenance": provenance, "cells": cells}, indent=1)
             write_text_atomic(options.out, text + "\n")
 
 

@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.provenance import made_by
 from benchmarks.window import CLOSED, Entrant, Ground, scenarios
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import WindowParams
@@ -23,7 +24,6 @@ from brtheory.simulation.metrics import metric, summarise
 from brtheory.simulation.run import RunConfig, simulate
 from brtheory.simulation.spec import parse_arrivals
 from brtheory.simulation.workload import ClusterShape
-from brtheory.study.provenance import package_root, revision, versions
 from brtheory.traces.schema import Trace
 
 OUT = Path("docs/results/window_kv.json")
@@ -109,17 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
-    made_by = {
-        "command": "python -m benchmarks.window_kv",
-        "revision": revision(package_root()).model_dump(),
-        "versions": versions(),
-        "requests": options.requests,
-        "seeds": options.seeds,
-    }
+    provenance = made_by("window_kv", requests=options.requests, seeds=options.seeds)
     cells: list[Cell] = []
     for ground, entrant, share, arrivals in plan(scenarios(requests=options.requests)):
         cells.append(measure(ground, entrant, share, arrivals, seeds=options.seeds))
-        text = json.dumps({"provenance": made_by, "cells": cells}, indent=1)
+        text = json.dumps({"provenance": provenance, "cells": cells}, indent=1)
         write_text_atomic(options.out, text + "\n")
 
 
