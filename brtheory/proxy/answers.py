@@ -8,10 +8,9 @@ from enum import Enum
 from brtheory.proxy.assembly import Assembler
 from brtheory.proxy.chunk import Chunk, read_chunk
 from brtheory.proxy.client import ClientSide
-from brtheory.proxy.editing import HIDDEN, StreamEditor
+from brtheory.proxy.editing import StreamEditor, with_prompt_details, without_transfers
 from brtheory.proxy.events import Completed, Failed, FirstByte
 from brtheory.proxy.fleet import Worker
-from brtheory.proxy.json_bytes import cut_members, replace_member
 from brtheory.proxy.sse import SseError, SseEvent
 from brtheory.proxy.translation import Ending, Take, Translation
 from brtheory.proxy.upstream import Reply
@@ -278,12 +277,8 @@ async def _drain(answer: Answer) -> None:
 
 def _shown(work: Work, body: bytes) -> bytes:
     """A whole answer without what only routers use, and with the prefill node's cached tokens."""
-    for hidden in HIDDEN:
-        body = cut_members(body, (hidden.decode(),))
-    if work.prompt_details is None:
-        return body
-    details = json.dumps(work.prompt_details).encode()
-    return replace_member(body, ("usage", "prompt_tokens_details"), value=details)
+    details = None if work.prompt_details is None else json.dumps(work.prompt_details).encode()
+    return with_prompt_details(without_transfers(body), details)
 
 
 def _take_error(work: Work, worker: Worker, error: bytes) -> None:

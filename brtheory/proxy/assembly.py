@@ -7,12 +7,11 @@ Deltas merge by one rule that unknown fields follow too: texts join, lists exten
 import json
 from typing import Any
 
-from brtheory.proxy.openai import Endpoint
+from brtheory.proxy.openai import TRANSFER_FIELDS, Endpoint
 
 _LABELS = frozenset(
     {"role", "id", "type", "name", "index", "object", "finish_reason", "stop_reason", "model"}
 )
-_HIDDEN = ("kv_transfer_params", "ec_transfer_params")
 _INSTEAD_OF_TEXT = ("tool_calls", "reasoning", "reasoning_content")
 """Where a message has one of these and no text, engines say null; streams bring an empty text."""
 
@@ -40,7 +39,7 @@ class Assembler:
                     self._add_choice(choice)
             elif key == "usage":
                 self._usage = value if value is not None else self._usage
-            elif value is not None and key not in _HIDDEN:
+            elif value is not None and key not in TRANSFER_FIELDS:
                 self._top[key] = value
 
     def response(self, *, prompt_details: Any = None, token_ids: bool = True) -> dict[str, Any]:

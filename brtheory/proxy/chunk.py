@@ -6,12 +6,17 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from brtheory.proxy.json_bytes import cut_members, member_value, usage_at_end
+from brtheory.proxy.openai import TRANSFER_FIELDS
 
 _QUICK_TAIL = re.compile(
     rb',"usage":\{[^{}]*?"completion_tokens":(\d+)'
     rb'(?:[^{}]*|[^{}]*"completion_tokens_details":\{[^{}]*\}[^{}]*)\}\}\Z'
 )
-_SPECIAL = (b'"kv_transfer_params"', b'"ec_transfer_params"', b'"recomputed"', b'"finish_reason":"')
+_SPECIAL = (
+    *(f'"{name}"'.encode() for name in TRANSFER_FIELDS),
+    b'"recomputed"',
+    b'"finish_reason":"',
+)
 """What makes a chunk one to look at closely."""
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _PROMPT_TOKENS = re.compile(rb'"prompt_tokens"\s*:\s*(\d+)')

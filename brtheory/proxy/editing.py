@@ -10,10 +10,10 @@ from typing import Any
 
 from brtheory.proxy.chunk import Chunk, ChunkKind
 from brtheory.proxy.json_bytes import ANY, cut_members, member_value, replace_member
-from brtheory.proxy.openai import Injection
+from brtheory.proxy.openai import TRANSFER_FIELDS, Injection
 from brtheory.proxy.sse import SseEvent, encode_event
 
-HIDDEN = (b"kv_transfer_params", b"ec_transfer_params")
+_TRANSFERS = tuple(name.encode() for name in TRANSFER_FIELDS)
 FINGERPRINT = "system_fingerprint"
 FINISHED = b'"finish_reason":"'
 _IDS = (("choices", ANY, "token_ids"), ("choices", ANY, "prompt_token_ids"), ("prompt_token_ids",))
@@ -68,20 +68,28 @@ class StreamEditor:
 
     def _edited(self, event: SseEvent, chunk: Chunk) -> bytes:
         if chunk.kind is ChunkKind.USAGE:
-            data = self._with_prefill_details(chunk.data)
+            data = with_prompt_details(chunk.data, self._details)
         else:
             data = chunk.rest if self._cut_usage and chunk.usage is not None else chunk.data
         if self._cut_ids:
             data = _without_token_ids(data)
-        for name in HIDDEN:
-            if name in data:
-                data = cut_members(data, (name.decode(),))
+        if any(name in data for name in _TRANSFERS):
+            data = without_transfers(data)
         return event.raw if data is chunk.data else _rewrap(event, data)
 
-    def _with_prefill_details(self, data: bytes) -> bytes:
-        if self._details is None:
-            return data
-        return replace_member(data, ("usage", "prompt_tokens_details"), value=self._details)
+
+def without_transfers(data: bytes) -> bytes:
+    """A document without what engines tell one another of blocks."""
+    for name in TRANSFER_FIELDS:
+        data = cut_members(data, (name,))
+    return data
+
+
+def with_prompt_details(data: bytes, details: bytes | None) -> bytes:
+    """A document whose usage tells the prefill node's details of the prompt, if there are any."""
+    if details is None:
+        return data
+    return replace_member(data, ("usage", "prompt_tokens_details"), value=details)
 
 
 def _without_token_ids(data: bytes) -> bytes:

@@ -14,7 +14,9 @@ from typing import Any
 from brtheory.proxy.faults import RequestError
 
 LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
-ROUTER_FIELDS = ("kv_transfer_params", "ec_transfer_params", "data_parallel_rank")
+TRANSFER_FIELDS = ("kv_transfer_params", "ec_transfer_params")
+"""What engines tell one another of blocks: neither from a client nor to one."""
+ROUTER_FIELDS = (*TRANSFER_FIELDS, "data_parallel_rank")
 """Fields only the router may set: a client's would reach other clients' blocks or ranks."""
 DEEPEST = 256
 """Levels of a body: what is barely read may not be written again, which takes more stack."""
