@@ -190,7 +190,7 @@ def measure(ground: Ground, entrant: Entrant, arrivals: str, *, seeds: int) -> C
         )
         metrics = loaded_window(simulate(ground.take(seed), config)) or {}
         for name in METRICS:
-            values[name].append(_rounded(metrics.get(name)))
+            values[name].append(rounded(metrics.get(name)))
     print(ground.name, arrivals, entrant.label, values[METRICS[0]], file=sys.stderr, flush=True)
     return {"ground": ground.name, "arrivals": arrivals, "label": entrant.label, **values}
 
@@ -245,7 +245,7 @@ def _begun(out: Path, identity: dict[str, Any]) -> dict[str, Any]:
     return {"provenance": made_by("window"), "identity": identity, "cells": []}
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
     """Six digits: what a table shows and more."""
     return None if value is None else float(f"{value:.6g}")
 

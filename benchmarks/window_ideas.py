@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.provenance import made_by
-from benchmarks.window import CLOSED, Ground, scenarios
+from benchmarks.window import CLOSED, Ground, rounded, scenarios
 from brtheory.core.admission import Admission
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickLedger, TickState
@@ -211,7 +211,7 @@ def measure(ground: Ground, idea: Idea, *, seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         metrics = loaded_window(run(ground, idea, seed=seed)) or {}
         for name in METRICS:
-            values[name].append(_rounded(metrics.get(name)))
+            values[name].append(rounded(metrics.get(name)))
     label = idea.label + idea.setting
     print(ground.name, label, values[METRICS[0]], file=sys.stderr, flush=True)
     return {"ground": ground.name, "label": label, **values}
@@ -269,10 +269,6 @@ def _projecting(gaps: float) -> Callable[[float], Window]:
 
 def _gains(one: float, other: float, change: int) -> bool:
     return abs(one + change) + abs(other - change) < abs(one) + abs(other)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.provenance import made_by
-from benchmarks.window import CLOSED, Entrant, Ground, scenarios
+from benchmarks.window import CLOSED, Entrant, Ground, rounded, scenarios
 from brtheory.files import write_text_atomic
 from brtheory.routers.params import WindowParams
 from brtheory.simulation.metrics import metric, summarise
@@ -80,8 +80,7 @@ def measure(ground: Ground, entrant: Entrant, share: float, arrivals: str, *, se
         )
         summary = summarise(simulate(trace, config))
         for name, where in METRICS.items():
-            value = metric(summary, where)
-            values[name].append(None if value is None else float(f"{value:.6g}"))
+            values[name].append(rounded(metric(summary, where)))
     print(ground.name, share, arrivals, entrant.label, values["wait_p99_s"], file=sys.stderr)
     return {
         "ground": ground.name,

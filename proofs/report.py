@@ -105,7 +105,7 @@ def _render(template: str, rows: Sequence[Row], *, date: str, escape: bool) -> s
 
 
 def _mathml(latex: str) -> Markup:
-    # Browsers draw MathML themselves. The converter lacks \\arg, and few fonts have its \\setminus.
+    # Browsers draw MathML themselves. The converter lacks \arg, and few fonts have its \setminus.
     known = latex.replace(r"\arg", r"\operatorname{arg}\,").replace(r"\setminus", r"\backslash")
     return Markup(convert(known))  # noqa: S704  # the statements' own formulas
 
