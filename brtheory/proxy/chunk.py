@@ -12,10 +12,9 @@ _QUICK_TAIL = re.compile(
     rb',"usage":\{[^{}]*?"completion_tokens":(\d+)'
     rb'(?:[^{}]*|[^{}]*"completion_tokens_details":\{[^{}]*\}[^{}]*)\}\}\Z'
 )
-_SPECIAL = (
-    *(f'"{name}"'.encode() for name in TRANSFER_FIELDS),
-    b'"recomputed"',
-    b'"finish_reason":"',
+_SPECIAL = re.compile(
+    b"|".join(f'"{name}"'.encode() for name in (*TRANSFER_FIELDS, "recomputed"))
+    + b'|"finish_reason":"'
 )
 """What makes a chunk one to look at closely."""
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
@@ -108,7 +107,7 @@ def quick_usage(data: bytes) -> tuple[int, bytes] | None:
     if at < 0 or data.count(b'"choices"') != 1 or b'"choices":[{' not in data:
         return None
     match = _QUICK_TAIL.match(data, at)
-    if match is None or any(special in data for special in _SPECIAL):
+    if match is None or _SPECIAL.search(data):
         return None
     return int(match.group(1)), data[:at] + b"}"
 
