@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.provenance import made_by
 from brtheory.files import write_text_atomic
 from brtheory.offline.generate import random_instance
 from brtheory.offline.instance import Instance
@@ -212,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows.append(row)
     comparisons, on = compare(rows), machine()
     document = {
+        "provenance": made_by("formulations"),
         "machine": on,
         "effort": asdict(effort),
         "comparisons": comparisons,

@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchmarks.provenance import made_by
 from brtheory.files import atomic_path, write_text_atomic
 from brtheory.simulation.benchmark.scene import Severity, TickCase
 from brtheory.simulation.benchmark.suite import fast_engines, machine, tick_entry
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     rows = list(measure(cases(quick=options.quick), QUICK if options.quick else Effort()))
     on = machine()
-    text = json.dumps({"machine": on, "tick": rows}, indent=2)
+    text = json.dumps({"provenance": made_by("ticks"), "machine": on, "tick": rows}, indent=2)
     write_text_atomic(options.out / "ticks.json", text + "\n")
     write_text_atomic(options.out / "ticks.md", as_table(rows, on))
     with (

@@ -20,6 +20,7 @@ from typing import Any
 
 import matplotlib as mpl
 
+from benchmarks.provenance import made_by
 from benchmarks.proxy.contestants import CONTESTANTS, OWN_PYTHON, Contestant, NotRunError
 from benchmarks.proxy.report import DIRECT, as_table, draw
 from benchmarks.proxy.scenarios import (
@@ -76,7 +77,13 @@ def run(bench: Bench, peers: Sequence[str], *, peer_python: Path | None) -> dict
         print(contestant.name, "measured", file=sys.stderr)
     on = {**machine(), **versions, **{n: importlib.metadata.version(n) for n in OURS}}
     load.append(os.getloadavg()[0])
-    return {"machine": on, "load_average": load, "rows": rows, "not_run": not_run}
+    return {
+        "provenance": made_by("proxy"),
+        "machine": on,
+        "load_average": load,
+        "rows": rows,
+        "not_run": not_run,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
