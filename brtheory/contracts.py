@@ -36,6 +36,15 @@ def read_contract(path: Path, model: type[Model]) -> Model:
     return parse_contract(read_text(path), model, name=str(path))
 
 
+def schema_of(path: Path) -> object:
+    """The contract a file names; None if it names none, which its reader then reports."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    return document.get("schema") if isinstance(document, dict) else None
+
+
 def read_text(path: Path) -> str:
     """Read a UTF-8 file; a byte order mark is left out.
 

@@ -1,4 +1,4 @@
-"""``brtheory certify``: verify a lower bound without a solver."""
+"""``brtheory certify``: verify a lower bound without a solver, and without loading NumPy."""
 
 import json
 from pathlib import Path
@@ -6,17 +6,19 @@ from typing import Annotated
 
 import typer
 
-from brtheory.cli.options import InputFile, Json
-from brtheory.contracts import read_contract
+from brtheory.contracts import read_contract, schema_of
 from brtheory.errors import InputError
 from brtheory.offline.assignment import read_assignment
 from brtheory.offline.instance import Instance, read_instance
 from solvers.bounds.steps import admission_steps
 from solvers.certificate import CertificateDocument, RefutedError, check
-from solvers.documents import schema_of
 from solvers.work_certificate import WORK_SCHEMA, WorkCertificate, check_work
 
 REFUTED = 1
+
+InputFile = Annotated[
+    Path, typer.Argument(help="JSON file (its form: `brtheory schema`).", show_default=False)
+]
 
 Admissions = Annotated[
     Path | None,
@@ -34,7 +36,9 @@ def certify(
     instance: InputFile,
     certificate: InputFile,
     admissions: Admissions = None,
-    as_json: Json = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a line.")
+    ] = False,
 ) -> None:
     """Verify that CERTIFICATE proves its lower bound on the sum of peaks of INSTANCE.
 

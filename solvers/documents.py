@@ -1,9 +1,8 @@
 """Problems from files: an instance, or for case C also the state of one tick."""
 
-import json
 from pathlib import Path
 
-from brtheory.contracts import read_contract
+from brtheory.contracts import read_contract, schema_of
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
 from brtheory.errors import InputError
@@ -48,15 +47,6 @@ def read_admission_steps(path: Path) -> dict[int, int]:
         return admission_steps(assignment)
     except InputError as error:
         raise InputError(f"{path}: {error.where}", error.expected, error.got) from error
-
-
-def schema_of(path: Path) -> object:
-    """The contract a file names; None if it names none, which its reader then reports."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
-    return document.get("schema") if isinstance(document, dict) else None
 
 
 def _state(document: TickDocument) -> TickState:

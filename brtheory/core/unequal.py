@@ -21,11 +21,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from brtheory.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SLOWEST, FASTEST = 1e-6, 1e6
 LONGEST_S = 1e9
@@ -84,7 +86,7 @@ class Paces:
     unit_s: Fraction
 
     @cached_property
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def arrays(self) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
         """B_g and A_g, each of shape (G, 1).
 
         Raises
@@ -92,10 +94,13 @@ class Paces:
         OverflowError
             If one does not fit 64 bits.
         """
+        # Instances come through here, and those who check a certificate have no use for NumPy.
+        import numpy as np  # noqa: PLC0415
+
         step = np.array(self.per_step, dtype=np.int64)
         return step[:, None], np.array(self.per_token, dtype=np.int64)[:, None]
 
-    def times(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    def times(self, tokens: "NDArray[np.int64]") -> "NDArray[np.int64]":
         """T_g of loads in tokens, shape (G, n), in units."""
         per_step, per_token = self.arrays
         return per_step + per_token * tokens

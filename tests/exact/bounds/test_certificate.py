@@ -352,18 +352,19 @@ class TestCommand:
             broken.write_text(text[:i] + str((int(text[i]) + 1) % 10) + text[i + 1 :])
             assert self.run(instance, str(broken)).exit_code != 0
 
-    @pytest.mark.parametrize("checker", ["certificate", "work_certificate"])
-    def test_imports_no_solver_and_computes_without_a_numbers_library(self, checker):
-        """NumPy may come along with the instance's types; the checkers do not name it."""
+    def test_the_command_loads_no_solver_and_no_numbers_library(self, files):
+        (instance, certificate, admissions), _ = files
         code = (
-            f"import sys, solvers.{checker} as checker; "
-            "bad = {'scipy', 'highspy', 'ortools', 'pulp'} & set(sys.modules); "
-            "bad |= {'np', 'numpy'} & set(vars(checker)); "
+            "import sys; from brtheory.cli.main import app; "
+            "app(args=sys.argv[1:], standalone_mode=False); "
+            "bad = {'numpy', 'scipy', 'highspy', 'ortools', 'pulp'} & set(sys.modules); "
             "sys.exit(', '.join(sorted(bad)) or 0)"
         )
-        command = [sys.executable, "-c", code]
+        arguments = ["certify", instance, certificate, "--admissions", admissions, "--json"]
+        command = [sys.executable, "-c", code, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["valid"]
 
     @pytest.mark.parametrize("checker", ["certificate", "work_certificate"])
     def test_a_checker_is_short_enough_to_be_read(self, checker):
