@@ -26,7 +26,7 @@ class InputError(BrtheoryError):
     """
 
     def __init__(self, where: str, expected: str, got: object) -> None:
-        super().__init__(f"{where}: expected {expected}, got {_shortened(str(got))}")
+        super().__init__(f"{where}: expected {expected}, got {_shortened(str(got)) or 'nothing'}")
         self.where = where
         self.expected = expected
         self.got = got

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from brtheory.cli.__main__ import INTERRUPTED
 from brtheory.errors import BrtheoryError
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]
 """The base of command-line mistakes, which Typer keeps but does not export."""
 

@@ -210,10 +210,15 @@ def params_from_text(kind: type[P], values: Mapping[str, str], *, where: str) ->
 
 
 def _input_error(error: ValidationError, kind: type[object], where: str) -> InputError:
-    first = error.errors(include_url=False)[0]
+    errors = error.errors(include_url=False)
+    first = errors[0]
     name = str(first["loc"][0]) if first["loc"] else "params"
     if first["type"] == "unexpected_keyword_argument":
         known = ", ".join(inspect.signature(kind).parameters) or "it has none"
         return InputError(where, f"a parameter of this router ({known})", name)
-    expected = first["msg"][0].lower() + first["msg"][1:]
-    return InputError(f"{where}.{name}", expected.removeprefix("input should be "), first["input"])
+    # A parameter of several types has an error for each.
+    allowed = [one["msg"] for one in errors if one["loc"][:1] == first["loc"][:1]]
+    expected = " or ".join(
+        (msg[0].lower() + msg[1:]).removeprefix("input should be ") for msg in allowed
+    )
+    return InputError(f"{where}.{name}", expected, first["input"])

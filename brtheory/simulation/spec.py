@@ -13,7 +13,10 @@ from brtheory.errors import InputError
 ArrivalKind = Literal["closed", "open", "rho", "all"]
 SMALLEST, LARGEST = 1e-9, 1e9
 """Range of X and R: times and populations stay finite."""
-EXPECTED = f"closed:X, open:X, open:rho=R or all, with X and R from {SMALLEST:g} to {LARGEST:g}"
+EXPECTED = (
+    "closed:X, open:X, open:rho=R, open:rho=R:burst=B:cycle=S or all, "
+    f"with X and R from {SMALLEST:g} to {LARGEST:g}"
+)
 LARGEST_BURST = 1e6
 DEFAULT_CYCLE_S = 60.0
 EXPECTED_BURST = (

@@ -247,6 +247,10 @@ def test_simulate_is_reproducible_and_follows_its_seed():
         ),
         (["--router", "br0", "--workload", "azure-2023-conv", "--param", "x"], "K=V"),
         (["--router", "brh", "--workload", "azure-2023-conv", "--param", "horizon=-1"], "horizon"),
+        (
+            ["--router", "brh", "--workload", "azure-2023-conv", "--param", "horizon=x"],
+            "or 'auto', got x",
+        ),
         (["--router", "br0", "--workload", "azure-2023-conv", "--a0", "-1"], "a0"),
         (["--router", "br0", "--workload", "azure-2023-conv", "--kv-capacity", "5"], "reserves"),
         (["--router", "br0", "--trace", "missing.csv"], "missing.csv"),

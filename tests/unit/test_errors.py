@@ -1,4 +1,4 @@
-"""Errors survive the way from a worker process."""
+"""Errors say what came, and survive the way from a worker process."""
 
 import pickle
 
@@ -20,3 +20,8 @@ def test_errors_pickle_with_their_message(error):
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+def test_a_message_never_ends_where_what_came_should_stand():
+    for got in ("", "x", 0, None, "y" * 1000):
+        assert str(InputError("--param", "K=V", got)).partition(", got ")[2]
