@@ -22,7 +22,7 @@ import matplotlib as mpl
 
 from benchmarks.provenance import made_by
 from benchmarks.proxy.contestants import CONTESTANTS, OWN_PYTHON, Contestant, NotRunError
-from benchmarks.proxy.report import DIRECT, as_table, draw
+from benchmarks.proxy.report import DIRECT, as_table, draw, with_earlier
 from benchmarks.proxy.scenarios import (
     FULL,
     REQUESTS,
@@ -106,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_text_atomic(options.out / "proxy.md", as_table(document))
     write(document, result=options.out / "proxy.json", image=options.out / "proxy.svg")
     if options.publish:
-        write(document, result=DOCS / "results" / "proxy.json", image=DOCS / "images" / "proxy.svg")
+        result = DOCS / "results" / "proxy.json"
+        document = with_earlier(document, json.loads(result.read_text(encoding="utf-8")))
+        write(document, result=result, image=DOCS / "images" / "proxy.svg")
         page = DOCS / "performance-proxy.md"
         write_text_atomic(page, with_table(page.read_text(encoding="utf-8"), document))
     print(options.out / "proxy.md")

@@ -30,6 +30,11 @@ OTHERS = (
     "|---|--:|--:|--:|--:|--:|",
 )
 
+EARLIER = (
+    "| run | load average | router | CPU us a token, by streams | CPU us a small request |",
+    "|---|--:|---|---|--:|",
+)
+
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -47,8 +52,24 @@ def as_table(document: Mapping[str, Any]) -> str:
         *OTHERS,
         *(_others(name, rows) for name in _names(rows) if name != DIRECT),
         *(f"| {name} | not run here: {why} | | | | |" for name, why in document["not_run"].items()),
+        *_earlier(document),
     ]
     return "\n".join(lines) + "\n"
+
+
+def with_earlier(document: dict[str, Any], former: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with CPU times of those published before it: machines differ from day to day."""
+    cpu = ("router", "kind", "streams", "cpu_s_per_token", "cpu_s_per_request")
+    short = {
+        "revision": former.get("provenance", {}).get("revision", {}).get("commit"),
+        "load_average": former["load_average"],
+        "rows": [
+            {name: row[name] for name in cpu if name in row}
+            for row in former["rows"]
+            if row["router"] != DIRECT
+        ],
+    }
+    return {**document, "earlier": [*former.get("earlier", []), short]}
 
 
 def draw(document: Mapping[str, Any]) -> Figure:
@@ -87,6 +108,28 @@ def _streamed(row: Mapping[str, Any], rows: Rows) -> str:
         f"| {_added(row, rows, 'tpot_p50_s') * 1e3:.3f} | {row['bytes_per_stream'] / 1024:.1f} "
         f"| {row['core_share']:.0%} | {load} |"
     )
+
+
+def _earlier(document: Mapping[str, Any]) -> list[str]:
+    runs = document.get("earlier", [])
+    if not runs:
+        return []
+    lines = ["", "Runs published before this one, the newest last:", "", *EARLIER]
+    for run in runs:
+        rows: Rows = run["rows"]
+        before, after = run["load_average"]
+        named = "revision not kept" if run["revision"] is None else run["revision"][:9]
+        for name in _names(rows):
+            mine = [row for row in rows if (row["router"], row["kind"]) == (name, "streams")]
+            tokens = ", ".join(
+                f"{row['streams']:,}: {row['cpu_s_per_token'] * 1e6:.1f}" for row in mine
+            )
+            small = _find(rows, name, "small")
+            request = "-" if small is None else f"{small['cpu_s_per_request'] * 1e6:,.0f}"
+            lines.append(
+                f"| {named} | {before:.1f} to {after:.1f} | {name} | {tokens} | {request} |"
+            )
+    return lines
 
 
 def _others(name: str, rows: Rows) -> str:

@@ -52,3 +52,20 @@ def test_the_pages_figures_are_those_of_the_result_file() -> None:
     result = (benchmark.DOCS / "results" / "proxy.json").read_text(encoding="utf-8")
     assert benchmark.with_table(page, json.loads(result)) == page
     assert "| brtheory | 2,000 |" in page
+
+
+def test_a_published_result_keeps_what_was_published_before_it() -> None:
+    result = (benchmark.DOCS / "results" / "proxy.json").read_text(encoding="utf-8")
+    newest = json.loads(result)
+    again = benchmark.with_earlier(dict(newest), newest)
+    assert again["earlier"][:-1] == newest.get("earlier", [])
+    streamed = [row for row in newest["rows"] if row.get("cpu_s_per_token") is not None]
+    kept = {
+        (r["router"], r.get("streams")): r.get("cpu_s_per_token")
+        for r in again["earlier"][-1]["rows"]
+    }
+    for row in streamed:
+        if row["kind"] == "streams":
+            assert kept[row["router"], row["streams"]] == row["cpu_s_per_token"]
+    table = benchmark.as_table(again)
+    assert table.count("published before") == 1
