@@ -1,10 +1,10 @@
 """What a statement is about, pinned: fingerprints of the production code and of the claim itself.
 
-The fingerprint of a function is a hash of its syntax tree without docstrings, so comments and
-layout may change and nothing else. What a statement names is followed: a function it names, the
-functions of this project that one calls, and so on; a statement about the tick is therefore about
-every line the tick runs. How an error is worded is no part of a statement: ``brtheory.errors`` is
-left out.
+The fingerprint of a function is a hash of its syntax tree without docstrings, types of arguments
+and results, and imports: they decide nothing, so they may change as comments and layout may, and
+nothing else. What a statement names is followed: a function it names, the functions of this project
+that one calls, and so on; a statement about the tick is therefore about every line the tick runs.
+How an error is worded is no part of a statement: ``brtheory.errors`` is left out.
 """
 
 import ast
@@ -14,6 +14,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib import import_module
 from types import FunctionType, ModuleType
 
 from proofs.statement import Statement
@@ -40,18 +41,14 @@ def claim_fingerprint(statement: Statement) -> str:
 
 
 def fingerprint(code: object) -> str:
-    """Hash of the source's syntax tree without docstrings.
+    """Hash of the source's syntax tree without what decides nothing.
 
     Raises
     ------
     TypeError
         If ``code`` is not a function or a class with source.
     """
-    tree = ast.parse(_source(code))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
-            node.body = node.body[1:] or [ast.Pass()]
-    return _digest(ast.dump(tree))
+    return _digest(ast.dump(_WhatDecides().visit(ast.parse(_source(code)))))
 
 
 def reached(about: Iterable[object]) -> list[object]:
@@ -83,6 +80,37 @@ def changes(
     return lines
 
 
+class _WhatDecides(ast.NodeTransformer):
+    """Leaves out docstrings, types of arguments and results, and imports.
+
+    A field's type stays: dataclasses read it.
+    """
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self._without_docstring(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self._without_docstring(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_Import(self, _node: ast.Import) -> None:
+        """Those of modules are not in the tree either."""
+
+    def visit_ImportFrom(self, _node: ast.ImportFrom) -> None:
+        """Likewise."""
+
+    def _without_docstring(self, node: ast.ClassDef | ast.FunctionDef) -> ast.AST:
+        if ast.get_docstring(node):
+            node.body = node.body[1:]
+        self.generic_visit(node)
+        node.body = node.body or [ast.Pass()]
+        return node
+
+
 def _parts(code: object) -> Iterator[object]:
     """Split a module into its functions and classes; anything else is itself."""
     if not isinstance(code, ModuleType):
@@ -95,9 +123,13 @@ def _parts(code: object) -> Iterator[object]:
 
 def _uses(code: object) -> Iterator[object]:
     """Production functions and classes whose names occur in the source of ``code``."""
-    tree = ast.parse(_source(code))
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    scope = vars(sys.modules[str(code.__module__)])
+    nodes = list(ast.walk(ast.parse(_source(code))))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    scope = dict(vars(sys.modules[str(code.__module__)]))
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(ROOT):
+            source = import_module(str(node.module))
+            scope |= {each.asname or each.name: getattr(source, each.name) for each in node.names}
     for name in sorted(names):
         if _is_production(scope.get(name)):
             yield scope[name]

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from brtheory.cli.progress import progress_bar
 from brtheory.errors import InputError, MissingExtraError
-from proofs.ledger import Row, layer_count, recorded, run
-from proofs.record import Record, read_record, write_record
+from proofs.ledger import LayerRow, Row, layer_count, recorded, run
+from proofs.record import RECORD_PATH, Record, read_record, update_record
 from proofs.report import to_json, verdict_counts, write_ledger
 from proofs.statement import Statement, Verdict
 
@@ -60,7 +60,15 @@ def prove(
         typer.Option(
             "--record",
             help="Keep the verdicts, and fingerprints of the code they are about, as the record "
-            "that quick runs and the tests compare with. Needs a run without --quick.",
+            "that quick runs and the tests compare with: each layer's as soon as it has finished. "
+            "With --nightly, layers with a recorded verdict that still fits claim and code are "
+            "left out, so that an interrupted night goes on where it stopped. Not with --quick.",
+        ),
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="With --nightly --record: run the layers already recorded too."
         ),
     ] = False,
 ) -> None:
@@ -79,28 +87,35 @@ def prove(
     """
     if record and quick:
         raise InputError("--record", "a run without --quick", "both")
+    if again and not (nightly and record):
+        raise InputError("--again", "--nightly --record beside it", "not both")
     statements = _chosen(id)
-    known = read_record()
+    known = read_record(RECORD_PATH)
     with progress_bar("proving", total=layer_count(statements)) as advance:
+
+        def finished(statement: Statement, found: LayerRow) -> None:
+            if record:
+                update_record(
+                    lambda now: recorded(statement, found, now, date=_today()), RECORD_PATH
+                )
+            advance(1)
+
         rows = run(
             statements,
             quick=quick,
             nightly=nightly,
+            resume=nightly and record and not again,
             record=known,
-            on_layer=lambda _id, _layer: advance(1),
+            on_layer=finished,
         )
-    today = datetime.now(tz=UTC).date().isoformat()
     if out is not None:
-        write_ledger(rows, out, date=today)
+        write_ledger(rows, out, date=_today())
     if as_json:
         typer.echo(to_json(rows), nl=False)
     elif id is not None:
         _explain(rows[0], known)
     else:
         _print_table(rows)
-    if record:
-        # Read again: another run may have recorded other statements in the meantime.
-        write_record(recorded(rows, read_record(), date=today))
     if not all(row.as_expected for row in rows):
         raise typer.Exit(1)
 
@@ -120,6 +135,10 @@ def _chosen(wanted: str | None) -> Sequence[Statement]:
         ids = ", ".join(statement.id for statement in statements)
         raise InputError("ID", f"one of {ids}", repr(wanted))
     return chosen
+
+
+def _today() -> str:
+    return datetime.now(tz=UTC).date().isoformat()
 
 
 def _print_table(rows: Sequence[Row]) -> None:

@@ -4,7 +4,7 @@ The paper and the documentation read it; they never type a verdict.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from proofs.binding import code_fingerprints
@@ -18,10 +18,8 @@ from proofs.statement import (
     Verdict,
     agrees,
     combined,
+    layer_key,
 )
-
-Progress = Callable[[str, Layer], None]
-"""Called with a statement's id and the layer that has just finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class LayerRow:
 
     Parameters
     ----------
-    method, scope
+    method, scope, key
         As in ``Layer``.
     outcome
         What this run found, None where it was not run here.
@@ -49,6 +47,11 @@ class LayerRow:
     seconds: float | None
     recorded: tuple[Verdict, str] | None
     needed: bool = True
+
+    @property
+    def key(self) -> str:
+        """Name of the layer within its statement."""
+        return layer_key(self.method, self.scope)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -118,11 +121,16 @@ class Row:
         }
 
 
+Progress = Callable[[Statement, LayerRow], None]
+"""Called with a statement and its layer that has just finished, run or left out."""
+
+
 def run(
     statements: Sequence[Statement],
     *,
     quick: bool = False,
     nightly: bool = False,
+    resume: bool = False,
     record: Record | None = None,
     on_layer: Progress | None = None,
 ) -> list[Row]:
@@ -136,6 +144,9 @@ def run(
         Leave out the layers that do not fit in a minute together.
     nightly
         Run the nightly layers too.
+    resume
+        Leave out the layers of which the record has the verdict the statement stands for, found of
+        this claim and this code.
     record
         Last recorded verdicts, for the layers left out.
     on_layer
@@ -150,36 +161,43 @@ def run(
         layers = []
         for layer in statement.layers:
             late = (quick and not layer.quick) or (layer.nightly and not nightly)
-            leave_out = late or not layer.available()
+            done = resume and _stands(layer, last, expected=statement.expected)
+            leave_out = late or done or not layer.available()
             layers.append(_layer_row(layer, last, leave_out=leave_out))
             if on_layer is not None:
-                on_layer(statement.id, layer)
+                on_layer(statement, layers[-1])
         rows.append(Row(statement, tuple(layers)))
     return rows
 
 
-def recorded(rows: Iterable[Row], record: Record, *, date: str) -> Record:
-    """The record after a run: rows whose needed layers all ran replace what was known.
+def recorded(statement: Statement, found: LayerRow, record: Record, *, date: str) -> Record:
+    """The record with what one layer has found.
 
-    What nightly layers found before is kept as long as neither claim nor code has changed.
+    What other layers found stays beside it as long as it is of this claim and this code. Otherwise
+    the statement's record begins anew, and is open until each of its needed layers has run.
 
     Parameters
     ----------
-    rows
-        Of a full run.
+    statement, found
+        The statement, and its layer; one that was left out changes nothing.
     record
         What was known before.
     date
         Day of the run, ISO 8601.
     """
-    result = dict(record)
-    for row in rows:
-        if all(layer.outcome is not None for layer in row.layers if layer.needed):
-            layers = _kept(record.get(row.statement.id), row) | _found(row, date)
-            result[row.statement.id] = record_of(
-                row.statement, date=date, verdict=row.verdict, layers=layers
-            )
-    return result
+    if found.outcome is None or found.seconds is None:
+        return record
+    last = _usable(record.get(statement.id), statement)
+    layers = {} if last is None else dict(last.layers)
+    layers[found.key] = LayerRecord(
+        verdict=str(found.outcome.verdict),
+        detail=found.outcome.detail,
+        seconds=found.seconds,
+        date=date,
+    )
+    verdict = _recorded_verdict(statement, layers)
+    new = record_of(statement, date=date, verdict=verdict, layers=layers)
+    return {**record, statement.id: new}
 
 
 def layer_count(statements: Iterable[Statement]) -> int:
@@ -187,30 +205,25 @@ def layer_count(statements: Iterable[Statement]) -> int:
     return sum(len(statement.layers) for statement in statements)
 
 
-def _found(row: Row, date: str) -> dict[str, LayerRecord]:
-    return {
-        layer.key: LayerRecord(
-            verdict=str(done.outcome.verdict),
-            detail=done.outcome.detail,
-            seconds=done.seconds,
-            date=date,
-        )
-        for layer, done in zip(row.statement.layers, row.layers, strict=True)
-        if done.outcome is not None and done.seconds is not None
-    }
-
-
-def _kept(last: StatementRecord | None, row: Row) -> dict[str, LayerRecord]:
-    usable = _usable(last, row.statement)
-    nightly = {layer.key for layer in row.statement.layers if layer.nightly}
-    if usable is None:
-        return {}
-    return {key: found for key, found in usable.layers.items() if key in nightly}
+def _recorded_verdict(statement: Statement, layers: Mapping[str, LayerRecord]) -> Verdict:
+    """All recorded layers together; a needed one without a record leaves the statement open."""
+    found = [layers.get(layer.key) for layer in statement.layers]
+    return combined(
+        Verdict.OPEN if known is None else Verdict(known.verdict)
+        for layer, known in zip(statement.layers, found, strict=True)
+        if known is not None or not layer.nightly
+    )
 
 
 def _usable(last: StatementRecord | None, statement: Statement) -> StatementRecord | None:
     """The record, unless the claim or its code has changed since."""
     return None if last is None or last.changes(statement) else last
+
+
+def _stands(layer: Layer, last: StatementRecord | None, *, expected: Verdict) -> bool:
+    """Whether the record has this layer's verdict, as the statement stands for it."""
+    found = None if last is None else last.layers.get(layer.key)
+    return found is not None and agrees(Verdict(found.verdict), expected=expected)
 
 
 def _layer_row(layer: Layer, last: StatementRecord | None, *, leave_out: bool) -> LayerRow:

@@ -1,10 +1,13 @@
-"""The record: verdicts of the last full run, its date, and what the code looked like then.
+"""The record: each layer's last verdict, its date, and what the code looked like then.
 
 It is kept beside the statements as ``record.json``. A quick run shows its verdicts for the layers
 it leaves out, and only where neither the claim nor the code has changed since.
 """
 
+import fcntl
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from brtheory.contracts import Contract, read_contract
@@ -25,14 +28,14 @@ class LayerRecord(Contract):
 
 
 class StatementRecord(Contract):
-    """One statement's last full run.
+    """What the layers of one statement last found of the same claim and code.
 
     Parameters
     ----------
     date
-        Day of the run, ISO 8601.
+        Day on which the last of them ran, ISO 8601.
     verdict
-        All layers together.
+        All layers together, open where a needed one is missing.
     claim
         Fingerprint of the claim; ``code`` those of the production code by name.
     layers
@@ -75,6 +78,16 @@ def write_record(record: Record, path: Path = RECORD_PATH) -> None:
     """Write the record, statements sorted by id."""
     statements = {name: record[name].model_dump() for name in sorted(record)}
     write_text_atomic(path, json.dumps({"statements": statements}, indent=1) + "\n")
+
+
+def update_record(change: Callable[[Record], Record], path: Path = RECORD_PATH) -> None:
+    """Read the record, change it and write it; processes that do so wait for each other."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # not the file: writing replaces it
+        write_record(change(read_record(path)), path)
+    finally:
+        os.close(folder)
 
 
 def record_of(

@@ -91,7 +91,7 @@ class Layer:
     @property
     def key(self) -> str:
         """Name of the layer within its statement."""
-        return f"{self.method}: {self.scope}"
+        return layer_key(self.method, self.scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,11 @@ class Statement:
     about: tuple[object, ...] = ()
     hypotheses: tuple[str, ...] = ()
     expected: Verdict = Verdict.PROVED
+
+
+def layer_key(method: Method, scope: str) -> str:
+    """Name of a layer within its statement."""
+    return f"{method}: {scope}"
 
 
 def combined(verdicts: Iterable[Verdict]) -> Verdict:

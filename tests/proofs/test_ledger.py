@@ -10,18 +10,21 @@ import z3
 from typer.testing import CliRunner
 
 from brtheory.cli.main import app
+from brtheory.core.fscore import positive_part
 from brtheory.errors import InputError
 from proofs import cli
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
 from proofs.ledger import Row, layer_count, recorded, run
+from proofs.record import Record, read_record
 from proofs.register import STATEMENTS
 from proofs.report import to_html, to_json, to_markdown, write_ledger
-from proofs.statement import NOT_RUN_HERE, Statement, Verdict
+from proofs.statement import NOT_RUN_HERE, Layer, Statement, Verdict
 
 X = z3.Real("x")
 SLOW = exhaustive("slow", lambda: ((1,),), lambda x: x == 1, quick=False)
 FAST = smt("fast", lambda: [Goal(X + 1 > X, (), "a | b")])
+CHECKED = Verdict.CHECKED
 FALSE = exhaustive("planted", lambda: ((1,),), lambda x: x == 2)
 
 
@@ -29,10 +32,22 @@ def _statement(*layers, expected=Verdict.PROVED, claim="x | <y>") -> Statement:
     return Statement("Z1", "A title", claim, r"x \le y", "here", layers, expected=expected)
 
 
+def _recorded(statement: Statement, record: Record, *, date: str, **options: bool) -> Record:
+    """The record after a run of one statement that keeps each layer as it finishes."""
+    now = [record]
+    run(
+        [statement],
+        record=record,
+        on_layer=lambda told, layer: now.append(recorded(told, layer, now[-1], date=date)),
+        **options,
+    )
+    return now[-1]
+
+
 def test_a_full_run_runs_every_layer_and_tells_of_each():
     told = []
     statements = [_statement(FAST, SLOW)]
-    rows = run(statements, on_layer=lambda name, layer: told.append((name, layer.scope)))
+    rows = run(statements, on_layer=lambda found, layer: told.append((found.id, layer.scope)))
     assert [row.verdict for row in rows] == [Verdict.PROVED]
     assert told == [("Z1", "fast"), ("Z1", "slow")]
     assert layer_count(statements) == len(told)
@@ -48,7 +63,7 @@ def test_a_quick_run_leaves_layers_out_and_never_passes_them():
 
 def test_a_quick_run_shows_the_last_recorded_verdict_and_its_date():
     statement = _statement(FAST, SLOW)
-    record = recorded(run([statement]), {}, date="2026-02-03")
+    record = _recorded(statement, {}, date="2026-02-03")
     (row,) = run([statement], quick=True, record=record)
     assert row.verdict is Verdict.PROVED
     assert row.layers[1].summary == "search not run here (checked on 2026-02-03)"
@@ -70,17 +85,17 @@ def test_a_nightly_layer_runs_only_where_it_is_asked_for_and_the_statement_stand
 
 def test_what_a_nightly_layer_found_is_kept_with_its_own_date():
     statement = _statement(FAST, NIGHT)
-    record = recorded(run([statement], nightly=True), {}, date="2026-02-03")
-    record = recorded(run([statement]), record, date="2026-02-05")
+    record = _recorded(statement, {}, date="2026-02-03", nightly=True)
+    record = _recorded(statement, record, date="2026-02-05")
     (row,) = run([statement], record=record)
     assert row.layers[1].summary == "search not run here (checked on 2026-02-03)"
     assert record["Z1"].layers["smt: fast"].date == "2026-02-05"
 
 
 def test_what_a_nightly_layer_found_of_another_claim_is_not_kept():
-    record = recorded(run([_statement(FAST, NIGHT)], nightly=True), {}, date="2026-02-03")
+    record = _recorded(_statement(FAST, NIGHT), {}, date="2026-02-03", nightly=True)
     bolder = _statement(FAST, NIGHT, claim="bolder")
-    record = recorded(run([bolder]), record, date="2026-02-05")
+    record = _recorded(bolder, record, date="2026-02-05")
     assert set(record["Z1"].layers) == {"smt: fast"}
 
 
@@ -92,14 +107,76 @@ def test_a_refuted_nightly_layer_counts_though_it_is_not_needed():
 
 
 def test_a_record_of_another_claim_is_not_used():
-    record = recorded(run([_statement(FAST, SLOW)]), {}, date="2026-02-03")
+    record = _recorded(_statement(FAST, SLOW), {}, date="2026-02-03")
     (row,) = run([_statement(FAST, SLOW, claim="bolder")], quick=True, record=record)
     assert row.layers[1].verdict is None
 
 
-def test_a_quick_run_records_nothing():
-    rows = run([_statement(FAST, SLOW)], quick=True)
-    assert recorded(rows, {}, date="2026-02-03") == {}
+def test_a_record_without_one_of_the_needed_layers_is_open():
+    record = _recorded(_statement(FAST, SLOW), {}, date="2026-02-03", quick=True)
+    assert set(record["Z1"].layers) == {"smt: fast"}
+    assert record["Z1"].verdict == Verdict.OPEN
+
+
+def test_a_layer_that_was_left_out_changes_nothing_in_the_record():
+    statement = _statement(FAST, SLOW)
+    record = _recorded(statement, {}, date="2026-02-03")
+    assert _recorded(statement, record, date="2026-02-05", resume=True) == record
+
+
+def _counted(scope: str, runs: list[str], *, value: int = 1, nightly: bool = False) -> Layer:
+    """A layer that says when it runs, and is interrupted at 3."""
+
+    def holds(x: int) -> bool:
+        runs.append(scope)
+        if x == 3:
+            raise KeyboardInterrupt
+        return x == 1
+
+    return replace(exhaustive(scope, lambda: ((value,),), holds), nightly=nightly)
+
+
+def test_an_interrupted_night_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    runs: list[str] = []
+    path = tmp_path / "record.json"
+    monkeypatch.setattr("proofs.cli.RECORD_PATH", path)
+
+    def night(second: int, **options: bool) -> None:
+        late = _counted("late", runs, value=second, nightly=True)
+        layers = (_counted("first", runs), late, _counted("last", runs))
+        monkeypatch.setattr("proofs.register.STATEMENTS", (_statement(*layers, expected=CHECKED),))
+        cli.prove(nightly=True, record=True, as_json=True, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        night(3)
+    assert set(read_record(path)["Z1"].layers) == {"search: first"}
+    night(1)
+    assert runs == ["first", "late", "late", "last"]
+    assert read_record(path)["Z1"].verdict == CHECKED
+    night(1)
+    assert runs == ["first", "late", "late", "last"]
+    night(1, again=True)
+    assert runs[4:] == ["first", "late", "last"]
+
+
+def test_a_layer_that_disagreed_is_run_again_and_so_is_one_of_other_code():
+    runs: list[str] = []
+    wrong = _statement(_counted("first", runs, value=2))
+    record = _recorded(wrong, {}, date="2026-02-03")
+    assert record["Z1"].verdict == Verdict.REFUTED
+    _recorded(wrong, record, date="2026-02-03", resume=True)
+    assert runs == ["first"] * 2
+    right = _statement(_counted("first", runs))
+    record = _recorded(right, {}, date="2026-02-03")
+    _recorded(replace(right, about=(positive_part,)), record, date="2026-02-03", resume=True)
+    assert runs == ["first"] * 4
+
+
+def test_only_a_recorded_night_can_be_run_again():
+    with pytest.raises(InputError, match="--nightly --record"):
+        cli.prove(record=True, again=True)
 
 
 def test_a_layer_that_disagrees_is_a_surprise():
