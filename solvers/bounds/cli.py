@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from brtheory.cli.description_view import show_dropped
+from brtheory.cli.option_groups import grouped
 from brtheory.cli.options import Json, Seed
 from brtheory.cli.progress import progress_bar
 from brtheory.errors import InputError
@@ -21,7 +24,8 @@ from brtheory.offline.assignment import Assignment, assignment_to_json, read_ass
 from brtheory.offline.instance import Instance, instance_to_json, read_instance
 from solvers.bounds.bracket import Bracket, bracket
 from solvers.bounds.decompose import Effort, Progress
-from solvers.bounds.production import PRESETS, find_preset, placed_by
+from solvers.bounds.preset_options import About, Posed, PresetOptions
+from solvers.bounds.production import PRESETS
 from solvers.bounds.search import SearchLimits
 
 SEARCH_SHARE, BOUND_SHARE = 0.25, 0.72
@@ -33,23 +37,6 @@ PER_MILLE = 1000
 PHASES = ("search", "scan", "prove")
 
 InputPath = Annotated[Path | None, typer.Argument(help="JSON file (its form: `brtheory schema`).")]
-PresetName = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        help="Instead of files: 2,000 requests of the proprietary surrogate at production scale, "
-        "placed by --router. g8, g16: 8 or 16 replicas with 48 active requests each; g8-light, "
-        "g16-light: with 16. --seed draws another sample.",
-    ),
-]
-PresetRouter = Annotated[
-    str,
-    typer.Option(
-        "--router",
-        help="With --preset: the router by name, with its default parameters; br0 takes the "
-        "largest margin first.",
-    ),
-]
 Folder = Annotated[
     Path | None,
     typer.Option(
@@ -72,11 +59,11 @@ BestFile = Annotated[
 ]
 
 
+@grouped
 def bound(
+    source: PresetOptions,
     instance: InputPath = None,
     assignment: InputPath = None,
-    preset: PresetName = None,
-    router: PresetRouter = "br0",
     out: Folder = None,
     certificate: CertificateFile = None,
     best: BestFile = None,
@@ -93,11 +80,14 @@ def bound(
 
         brtheory certify INSTANCE CERTIFICATE --admissions ASSIGNMENT
 
-    With --preset no files are needed:
+    With --preset no files are needed, only requests: of an embedded workload or of your trace.
 
-        brtheory bound --preset g8 --out results/g8
+        brtheory bound --preset g8 --workload azure-2023-conv --out results/g8
+
+        brtheory bound --preset g8 --trace requests.csv --out results/g8
     """
-    problem, judged = _inputs(instance, assignment, preset, router=router, seed=seed)
+    posed = source.pose(seed=seed)
+    problem, judged = _read(instance, assignment) if posed is None else _alone(posed, instance)
     effort = Effort(time_limit_s=BOUND_SHARE * time_limit, workers=workers or os.cpu_count() or 1)
     with _progress() as on_progress:
         found = bracket(
@@ -121,29 +111,23 @@ def bound(
         if path is not None:
             _write(path, assignment_to_json(found.best))
     if as_json:
-        typer.echo(json.dumps(_to_json(found)))
+        about = {} if posed is None else asdict(posed.about)
+        typer.echo(json.dumps({**about, **_to_json(found)}))
     else:
-        _show(found)
+        _show(found, None if posed is None else posed.about)
 
 
-def _inputs(
-    instance: Path | None,
-    assignment: Path | None,
-    preset: str | None,
-    *,
-    router: str,
-    seed: int,
-) -> tuple[Instance, Assignment]:
-    """The two files, or what a preset makes."""
-    if preset is not None:
-        if instance is not None:
-            raise InputError("--preset", "no files beside it", instance)
-        problem = find_preset(preset).instance(seed)
-        return problem, placed_by(problem, router, seed=seed)
+def _read(instance: Path | None, assignment: Path | None) -> tuple[Instance, Assignment]:
     if instance is None or assignment is None:
         expected = "INSTANCE and ASSIGNMENT, or --preset " + "|".join(PRESETS)
         raise InputError("bound", expected, "neither" if instance is None else "INSTANCE alone")
     return read_instance(instance), read_assignment(assignment)
+
+
+def _alone(posed: Posed, instance: Path | None) -> tuple[Instance, Assignment]:
+    if instance is not None:
+        raise InputError("--preset", "no files beside it", instance)
+    return posed.instance, posed.assignment
 
 
 def _write(path: Path, document: object) -> None:
@@ -177,8 +161,11 @@ def _to_json(found: Bracket) -> dict[str, object]:
     }
 
 
-def _show(found: Bracket) -> None:
-    table = Table(show_header=False, box=None)
+def _show(found: Bracket, about: About | None) -> None:
+    console, table = Console(), Table(show_header=False, box=None)
+    if about is not None:
+        show_dropped(console, about.dropped)
+        console.print(about.title)
     table.add_row("sum of peaks", f"{found.judged:,} token-steps")
     table.add_row("best known", f"{found.incumbent:,} token-steps")
     table.add_row("lower bound", f"{found.bound:,} token-steps")
@@ -188,4 +175,4 @@ def _show(found: Bracket) -> None:
         "gap", "unknown" if gap is None else f"{float(gap[0]):.2%} .. {float(gap[1]):.2%}"
     )
     table.add_row("optimum within", "unknown" if width is None else f"{float(width):.2%}")
-    Console().print(table)
+    console.print(table)
