@@ -14,7 +14,7 @@ from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
 from brtheory.routers.params import BalanceRouteParams
 from brtheory.routers.reference import BalanceRoute
-from proofs.specification import Decision, Rule
+from proofs.specification import Decision, Room, Rule
 
 SUMMARY = "summary of the paper, design 1"
 LIST = "exact-and-proofs, section 1"
@@ -51,12 +51,29 @@ def router(rule: Rule) -> BalanceRoute:
     )
 
 
+def tick_state(
+    loads: Sequence[Any], slots: Sequence[int], sizes: Sequence[Any], *, room: Room | None = None
+) -> TickState:
+    """What a router sees in a tick of one step ahead; prompts oldest first."""
+    reserved = [0] * len(sizes) if room is None else room.reserved
+    pool = [
+        Request(id=i, prompt_tokens=size, reserved_tokens=tokens)
+        for i, (size, tokens) in enumerate(zip(sizes, reserved, strict=True))
+    ]
+    free = None if room is None else list(room.free)
+    return TickState([[load] for load in loads], list(slots), pool, free_tokens=free)
+
+
 def product_tick(
-    loads: Sequence[Any], slots: Sequence[int], sizes: Sequence[Any], *, rule: Rule
+    loads: Sequence[Any],
+    slots: Sequence[int],
+    sizes: Sequence[Any],
+    *,
+    rule: Rule,
+    room: Room | None = None,
 ) -> list[Admission]:
     """One tick of the product on any ordered number type."""
-    pool = [Request(id=i, prompt_tokens=size) for i, size in enumerate(sizes)]
-    return router(rule).tick(TickState([[load] for load in loads], list(slots), pool))
+    return router(rule).tick(tick_state(loads, slots, sizes, room=room))
 
 
 def sane(loads: Sequence[Any], sizes: Sequence[Any]) -> list[object]:

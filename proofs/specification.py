@@ -5,7 +5,7 @@ taken. It is slow, has no ledger and shares no code with the routers; refinement
 the product on the same symbolic inputs and demand the same decisions.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeVar
@@ -39,8 +39,21 @@ class Rule:
     longest: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """KV tokens that requests reserve, and that replicas have free."""
+
+    reserved: Sequence[Any]
+    free: Sequence[Any]
+
+
 def specified_tick(
-    loads: Sequence[Any], slots: Sequence[int], sizes: Sequence[Any], *, rule: Rule
+    loads: Sequence[Any],
+    slots: Sequence[int],
+    sizes: Sequence[Any],
+    *,
+    rule: Rule,
+    room: Room | None = None,
 ) -> list[Decision]:
     """Decide one tick of BR-0.
 
@@ -52,6 +65,9 @@ def specified_tick(
         Prompts, oldest first.
     rule
         The variant.
+    room
+        None where KV capacity is unlimited. Otherwise an option needs room for all its requests,
+        and a replica without an option is not asked again.
     """
     now, free, waiting = list(loads), list(slots), list(range(len(sizes)))
     decided: list[Decision] = []
@@ -59,16 +75,27 @@ def specified_tick(
         stage = 1 if sum(free) > rule.greedy else 2
         g = _replica(now, free, margin_first=rule.margin_first)
         value = _scorer(now, g)
+        sets = [(i,) for i in waiting] if stage == 1 else _subsets(waiting[: rule.window], free[g])
+        own = [d[0] for d in decided if d[1] == g]
+        options = [option for option in sets if _has_room((*own, *option), g, room)]
+        if not options:
+            free[g] = 0
+            continue
         chosen = (
-            _stage_1(waiting, sizes, value, longest=rule.longest)
+            _stage_1(options, sizes, value, longest=rule.longest)
             if stage == 1
-            else (_stage_2(waiting[: rule.window], sizes, value, most=free[g]))
+            else _stage_2(options, sizes, value)
         )
         delta = sum(sizes[i] for i in chosen)
         decided += [(i, g, stage, value(delta)) for i in chosen]
         now[g], free[g] = now[g] + delta, free[g] - len(chosen)
         waiting = [i for i in waiting if i not in chosen]
     return decided
+
+
+def _has_room(requests: Sequence[int], replica: int, room: Room | None) -> bool:
+    """Whether all these reserve no more than the replica had free when the tick began."""
+    return room is None or bool(sum(room.reserved[i] for i in requests) <= room.free[replica])
 
 
 def _replica(loads: Sequence[Any], free: Sequence[int], *, margin_first: bool) -> int:
@@ -93,30 +120,35 @@ def _scorer(loads: Sequence[Any], replica: int) -> Callable[[Any], Any]:
 
 
 def _stage_1(
-    waiting: Sequence[int], sizes: Sequence[Any], score: Callable[[Any], Any], *, longest: bool
+    options: Sequence[tuple[int, ...]],
+    sizes: Sequence[Any],
+    score: Callable[[Any], Any],
+    *,
+    longest: bool,
 ) -> tuple[int, ...]:
     if longest:
-        return (unbeaten(waiting, lambda i: (sizes[i],)),)
-    return (unbeaten(waiting, lambda i: (score(sizes[i]), sizes[i])),)
+        return unbeaten(options, lambda option: (sizes[option[0]],))
+    return unbeaten(options, lambda option: (score(sizes[option[0]]), sizes[option[0]]))
 
 
 def _stage_2(
-    candidates: Sequence[int], sizes: Sequence[Any], score: Callable[[Any], Any], *, most: int
+    options: Sequence[tuple[int, ...]], sizes: Sequence[Any], score: Callable[[Any], Any]
 ) -> tuple[int, ...]:
     def key(option: tuple[int, ...]) -> tuple[Any, Any]:
         delta = sum(sizes[i] for i in option)
         return score(delta), delta
 
-    options = sorted(_subsets(candidates, most), key=lambda q: sum(1 << i for i in q))
     best = unbeaten(options, key)
     if key(best)[0] > 0:
         return best
     return unbeaten([option for option in options if len(option) == 1], key)
 
 
-def _subsets(candidates: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    for size in range(1, min(most, len(candidates)) + 1):
-        yield from combinations(candidates, size)
+def _subsets(candidates: Sequence[int], most: int) -> list[tuple[int, ...]]:
+    """Every set of at most so many, in the order of their masks."""
+    sizes = range(1, min(most, len(candidates)) + 1)
+    every = [option for size in sizes for option in combinations(candidates, size)]
+    return sorted(every, key=lambda option: sum(1 << i for i in option))
 
 
 def unbeaten(options: Sequence[Option], key: Callable[[Option], tuple[Any, ...]]) -> Option:

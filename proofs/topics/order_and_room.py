@@ -6,18 +6,15 @@ from typing import Any
 
 import z3
 
-from brtheory.core.admission import Admission
 from brtheory.core.imbalance import imbalance
-from brtheory.core.requests import Request
-from brtheory.core.tick import TickState
 from brtheory.routers.reference import BalanceRoute
 from proofs.formulas import larger, reals
 from proofs.layers.execution import Obligations, Program, execution
 from proofs.layers.reals import both, either, named
 from proofs.layers.search import exhaustive
 from proofs.layers.smt import Goal, smt
-from proofs.product import IMBALANCE, added, product_tick, router, sane, sets_decided
-from proofs.specification import Rule
+from proofs.product import IMBALANCE, added, product_tick, sane, sets_decided
+from proofs.specification import Room, Rule
 from proofs.statement import Statement
 
 TICK = (BalanceRoute, *IMBALANCE)
@@ -138,23 +135,6 @@ def _n13_goals() -> Iterator[Goal]:
     )
 
 
-def _limited_tick(
-    loads: Sequence[Any],
-    slots: Sequence[int],
-    sizes: Sequence[Any],
-    *,
-    reserved: Sequence[Any],
-    room: Sequence[Any],
-    rule: Rule,
-) -> list[Admission]:
-    pool = [
-        Request(i, size, reserved_tokens=kv)
-        for i, (size, kv) in enumerate(zip(sizes, reserved, strict=True))
-    ]
-    state = TickState([[load] for load in loads], list(slots), pool, free_tokens=list(room))
-    return router(rule).tick(state)
-
-
 def _each_set(
     loads: Sequence[Any],
     slots: Sequence[int],
@@ -167,7 +147,7 @@ def _each_set(
     now, free, space = list(loads), list(slots), list(room)
     waiting = list(range(len(sizes)))
     rule = Rule(greedy=greedy, margin_first=True)
-    found = _limited_tick(loads, slots, sizes, reserved=reserved, room=room, rule=rule)
+    found = product_tick(loads, slots, sizes, rule=rule, room=Room(reserved, room))
     for group in sets_decided(found):
         g, chosen = group[0].replica, [a.id for a in group]
         excess: Any = 0
@@ -215,9 +195,8 @@ def _n13_holds(
 ) -> bool:
     """One request at a time (R_max = 1): the bound of each, and KV room is kept."""
     reserved, now, space = [size + 1 for size in sizes], list(loads), list(room)
-    found = _limited_tick(
-        loads, slots, sizes, reserved=reserved, room=room, rule=Rule(99, 1, margin_first=True)
-    )
+    rule = Rule(99, 1, margin_first=True)
+    found = product_tick(loads, slots, sizes, rule=rule, room=Room(reserved, room))
     for a in found:
         excess = sum(max(now[a.replica] - load, 0) for load in now)
         waste, size = imbalance(now), sizes[a.id]

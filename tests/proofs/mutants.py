@@ -87,6 +87,8 @@ MUTANTS = (
     Mutant(subsets.subset_masks.__wrapped__, "1 << candidates)", "(1 << candidates) - 1)"),
     Mutant(subsets.members.__wrapped__, "mask >> bit & 1", "mask >> bit"),
     Mutant(TickLedger.admit, "self.per_token(replica) * sum(", "sum("),
+    Mutant(TickLedger.admit, "sum(r.reserved_tokens", "max(r.reserved_tokens"),
+    Mutant(TickLedger.fits, "sum(r.reserved_tokens", "max(r.reserved_tokens"),
     Mutant(TickLedger.fits, "<= self._free_tokens", "< self._free_tokens"),
     Mutant(TickLedger.close, "= 0", "-= 1"),
     Mutant(fscore.time_f_score, "per_token * delta", "delta"),

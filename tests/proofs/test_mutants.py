@@ -22,9 +22,15 @@ def _code_of(identifier: str) -> frozenset[str]:
     return frozenset(f"{c.__module__}.{c.__qualname__}" for c in reached(statement.about))
 
 
-def _rests_on(statement: Statement, mutant: Mutant) -> bool:
-    owner = mutant.function.__qualname__.split(".")[0]
-    return f"{mutant.function.__module__}.{owner}" in _code_of(statement.id)
+def _owner(mutant: Mutant) -> str:
+    """The function, or the class it is a method of."""
+    return f"{mutant.function.__module__}.{mutant.function.__qualname__.split('.')[0]}"
+
+
+def _far(statement: Statement, mutant: Mutant) -> tuple[bool, bool]:
+    """Later are statements that only rest on what was changed, and do not speak of it."""
+    spoken_of = {f"{code.__module__}.{code.__qualname__}" for code in statement.about}
+    return statement.id not in {"T1", "T28"}, _owner(mutant) not in spoken_of
 
 
 def _kills(layer: Layer, expected: Verdict) -> bool:
@@ -36,9 +42,9 @@ def _kills(layer: Layer, expected: Verdict) -> bool:
 
 
 def _killers(mutant: Mutant, methods: tuple[Method, ...]) -> str | None:
-    """The first quick layer that notices, cheap methods first."""
-    about = [statement for statement in STATEMENTS if _rests_on(statement, mutant)]
-    about.sort(key=lambda statement: statement.id not in {"T1", "T28"})
+    """The first quick layer that notices, cheap methods and near statements first."""
+    about = [statement for statement in STATEMENTS if _owner(mutant) in _code_of(statement.id)]
+    about.sort(key=lambda statement: _far(statement, mutant))
     for method in methods:
         for statement in about:
             for layer in statement.layers:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proofs.product import as_decisions, product_tick
-from proofs.specification import Rule, specified_tick, unbeaten
+from proofs.specification import Room, Rule, specified_tick, unbeaten
 
 
 def test_stage_1_takes_the_largest_score_on_the_emptiest_replica():
@@ -31,6 +31,17 @@ def test_margin_first_looks_at_the_margin_before_the_slots():
 def test_nothing_is_decided_without_slots_or_requests():
     assert specified_tick((1, 2), (0, 0), (3,), rule=Rule(greedy=0)) == []
     assert specified_tick((1, 2), (1, 1), (), rule=Rule(greedy=0)) == []
+
+
+def test_only_sets_with_room_are_options_and_a_replica_without_one_is_closed():
+    # Margin 9 on replica 0: {2, 4} scores 6 but reserves 9 of 7, so the 4 goes alone (5 of 7);
+    # then 2 are left, too few for the 4 that the 2 reserves, and replica 1 has no slot.
+    room = Room(reserved=(4, 5), free=(7, 9))
+    decided = specified_tick((0, 9), (3, 0), (2, 4), rule=Rule(greedy=9), room=room)
+    assert decided == [(1, 0, 2, 4)]
+    room = Room(reserved=(4, 5), free=(9, 0))
+    decided = specified_tick((0, 9), (3, 0), (2, 4), rule=Rule(greedy=9), room=room)
+    assert decided == [(0, 0, 2, 6), (1, 0, 2, 6)]
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=9))
