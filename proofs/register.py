@@ -11,6 +11,7 @@ from proofs.topics import (
     imbalance_laws,
     increment,
     kv_room,
+    one_more,
     order_and_room,
     placement,
     prediction,
@@ -28,6 +29,7 @@ from proofs.topics import (
     unequal,
     window,
     window_choice,
+    window_room,
     worst_cases,
 )
 
@@ -59,10 +61,12 @@ STATEMENTS: tuple[Statement, ...] = tuple(
             *fast_ticks.STATEMENTS,
             *window.STATEMENTS,
             *window_choice.STATEMENTS,
+            *window_room.STATEMENTS,
             *pure_functions.STATEMENTS,
             *worst_cases.STATEMENTS,
             *randomised.STATEMENTS,
             *suprema.STATEMENTS,
+            *one_more.STATEMENTS,
             *extremes.STATEMENTS,
             *refuted_score.STATEMENTS,
             *refuted_horizon.STATEMENTS,

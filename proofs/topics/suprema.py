@@ -9,6 +9,7 @@ has an instance that attains it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -78,7 +79,7 @@ FOUR_ON_FOUR = tuple(
     Supremum(rule, 4, Fraction(1), (1, 1, 1, 1)) for rule in (*SCORED, *SETS, *LONGEST)
 )
 FIVE_ON_FOUR = (Supremum(LONGEST[0], 4, Fraction(1), (2, 1, 1, 1, 1)),)
-# Attained; that nothing exceeds it was not shown on every path, only that nothing exceeds G (T31).
+# Attained; that nothing exceeds it is N15's proof, not shown on every path of the product here.
 AT_LEAST = tuple(Supremum(rule, 4, Fraction(3, 2), (1, 1, 1, 1, 2)) for rule in (*SCORED, *SETS))
 ALL = (*THREE, *FOUR, *THREE_ON_THREE, *FOUR_ON_THREE, *FOUR_ON_FOUR, *FIVE_ON_FOUR)
 
@@ -104,7 +105,12 @@ def ratio_programs(cases: Sequence[Supremum], *, strict: bool = False) -> Iterat
 def peak_ratio(case: Supremum, sizes: Sequence[int]) -> Fraction:
     """Peak load after the tick over the least peak of any split of these prompts."""
     loads = _after([0] * case.replicas, sizes, case)
-    return Fraction(peak(loads), min(peak(other) for other in _splits(sizes, case.replicas)))
+    return Fraction(peak(loads), _least_peak(tuple(sizes), case.replicas))
+
+
+@cache
+def _least_peak(sizes: tuple[int, ...], replicas: int) -> int:
+    return min(peak(loads) for loads in _splits(sizes, replicas))
 
 
 def _after(loads: Sequence[Any], sizes: Sequence[Any], case: Supremum) -> list[Any]:
@@ -144,7 +150,7 @@ T35 = Statement(
     "exactly 3/2 for stage 1 by score and for stage 2, with either key; with longest-first "
     "stage 1 it is 1 for 3 requests, and for 4 it is 4/3 slots first and 1 margin first. From "
     "three empty replicas it is 1 for 3 requests, and for 4 it is 3/2, 3/2 and 1. From four it is "
-    "1 for 4 requests, and for 5 at least 3/2 by score and in sets, 1 longest first, slots first.",
+    "1 for 4 requests, and for 5 it is 3/2 by score and in sets (not more: N15), 1 longest first.",
     latex=r"\sup_{s \in \mathbb R_{\ge 1}^n} \max_g L_g / \min_{\text{splits}} \max_g L_g",
     hypotheses=("slots do not bind", "empty replicas"),
     source=LIST,
