@@ -1,7 +1,8 @@
 """One HTTP server of an emulator: a port that can die and come back at the same place."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from aiohttp import web
 
@@ -74,12 +75,15 @@ class Endpoint:
             shutdown_timeout=0.0,
             access_log=None,
         )
-        await runner.setup()
         try:
-            await web.TCPSite(runner, self.host, self.port).start()
+            await runner.setup()
+            await _to_its_end(web.TCPSite(runner, self.host, self.port).start())
         except OSError as error:
             await runner.cleanup()
             raise InputError(f"{self.name} port {self.port}", "a free address", error) from error
+        except asyncio.CancelledError:
+            await runner.cleanup()
+            raise
         self.port = runner.addresses[0][1]
         self._runner = runner
 
@@ -96,3 +100,13 @@ class Endpoint:
                 connection.transport.abort()
         await asyncio.sleep(0)  # lets the connections learn that they are lost
         await runner.cleanup()
+
+
+async def _to_its_end(starting: Coroutine[Any, Any, None]) -> None:
+    """Await it; cancelled, let it end first: what half of it has opened, nobody can close."""
+    task = asyncio.ensure_future(starting)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from brtheory.contracts import Contract, parse_contract
 from brtheory.errors import InputError
 from brtheory.proxy.access import Keys, refuse_foreign_pages
-from brtheory.proxy.app import Handler
+from brtheory.proxy.connections import Connections, Handler
 from brtheory.proxy.dashboard.routes import PAGE, Dashboard
 from brtheory.proxy.dashboard.sampler import Sampler
 from brtheory.proxy.faults import RequestError, error_body
@@ -48,10 +48,13 @@ class Admin:
     ----------
     proxy
         What is operated.
+    connections
+        Of its address.
     """
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, connections: Connections) -> None:
         self._proxy = proxy
+        self._connections = connections
         key = proxy.settings.admin.key
         self._keyless = key is None
         self._keys = Keys([] if key is None else [key])
@@ -62,7 +65,10 @@ class Admin:
 
     def application(self) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._guard()])
+        app = web.Application(
+            client_max_size=LARGEST_BODY, middlewares=[self._connections.note, self._guard()]
+        )
+        app.cleanup_ctx.append(self._connections.watching)
         app.router.add_get("/admin/state", self._state)
         app.router.add_get("/admin/workers", self._workers)
         app.router.add_post("/admin/workers", self._add)

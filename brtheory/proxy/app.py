@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from multidict import CIMultiDictProxy
 
 from brtheory.proxy.access import Keys
 from brtheory.proxy.client import REQUEST_ID, ClientSide
+from brtheory.proxy.connections import Connections, Handler
 from brtheory.proxy.exchange import serve
 from brtheory.proxy.faults import RequestError, error_body
 from brtheory.proxy.headers import make_request_id
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 
 WATCH_S = 1.0
 CUT_OFF_S = 2.0
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Front:
@@ -39,16 +39,17 @@ class Front:
     ----------
     proxy
         What it serves.
+    connections
+        Of its address.
     """
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, connections: Connections) -> None:
         self._proxy = proxy
         self._keys = Keys(proxy.settings.server.api_keys)
         self._clients: dict[ClientSide, asyncio.Task[Any]] = {}
         self._models: bytes | None = None
-        self._asked: set[Any] = set()
-        self._silent: dict[Any, float] = {}
-        self.server: web.Server | None = None
+        self._connections = connections
+        self._most = min(proxy.settings.server.max_requests, connections.most)
         self._watcher = asyncio.create_task(self._watch())
 
     @property
@@ -60,8 +61,9 @@ class Front:
         """The aiohttp application."""
         app = web.Application(
             client_max_size=self._proxy.settings.server.max_body_bytes,
-            middlewares=[self._note_connection, _errors],
+            middlewares=[self._connections.note, _errors],
         )
+        app.cleanup_ctx.append(self._connections.watching)
         for endpoint in Endpoint:
             app.router.add_post(endpoint.value, self._generation(endpoint))
         app.router.add_get("/v1/models", self._list_models)
@@ -109,11 +111,13 @@ class Front:
                     trace=trace,
                 )
                 self._clients[client] = _this_task()
+                self._connections.serving.add(request.protocol)
                 await serve(work)
             except RequestError as error:
                 client.fail(error)
             finally:
                 self._clients.pop(client, None)
+                self._connections.serving.discard(request.protocol)
                 self._record(endpoint, client, work, started_s)
                 if trace is not None:
                     trace.end(499 if client.response is None else client.response.status)
@@ -140,7 +144,7 @@ class Front:
             raise RequestError(415, "compressed bodies are not read", code="content_encoding")
         if self._proxy.draining:
             raise RequestError(503, "shutting down", code="draining", retry_after_s=1)
-        if len(self._clients) >= server.max_requests:
+        if len(self._clients) >= self._most:
             raise RequestError(503, "too many requests at once", code="busy", retry_after_s=1)
         try:
             # Most bodies come with their headers; only the others need a timer.
@@ -179,7 +183,6 @@ class Front:
             await asyncio.sleep(min(WATCH_S, longest_s / 4))
             now_s = loop.time()
             writing = {client for client in self._clients if client.writing}
-            self._cut_silent(now_s)
             since = {
                 client: since[client]
                 if client in since and since[client][0] == client.writes
@@ -190,26 +193,6 @@ class Front:
                 if now_s - start_s > longest_s:
                     log.warning("client of %s has stalled", client.request_id)
                     client.abort()
-
-    @property
-    def _note_connection(self) -> Any:
-        @web.middleware
-        async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
-            self._asked.add(request.protocol)
-            return await handler(request)
-
-        return note
-
-    def _cut_silent(self, now_s: float) -> None:
-        """Cut connections on which no request has been completed for as long as a body may take."""
-        open_ = [] if self.server is None else self.server.connections
-        self._asked.intersection_update(open_)
-        silent = [connection for connection in open_ if connection not in self._asked]
-        self._silent = {c: self._silent.get(c, now_s) for c in silent}
-        longest_s = self._proxy.settings.server.body_s
-        for connection, since_s in self._silent.items():
-            if now_s - since_s > longest_s and connection.transport is not None:
-                connection.transport.abort()
 
     # -- the rest ------------------------------------------------------------------------------
 

@@ -38,6 +38,8 @@ class Worker:
         Bootstrap server of a prefill node (Mooncake).
     engines
         Engine ids by rank, as the bootstrap server told.
+    suspect
+        Whether a connection to it was lost, and no probe has found it well since.
     checked
         Whether what must be known of it is known (that it owns its rank, its engine ids); until
         then it gets no request.
@@ -56,6 +58,7 @@ class Worker:
     turns: int = 0
     checked: bool = True
     first_rank: int = 0
+    suspect: bool = False
 
     @property
     def header_rank(self) -> int | None:
@@ -65,7 +68,7 @@ class Worker:
     @property
     def live(self) -> bool:
         """Whether it gets new requests."""
-        return self.health.up and self.checked and not self.draining
+        return self.health.up and self.checked and not self.draining and not self.suspect
 
     def next_engine(self) -> tuple[int, str] | None:
         """The next (rank, engine id) in turn, None where none is known."""
@@ -109,6 +112,16 @@ class Fleet:
         if name not in self.workers:
             raise InputError("worker", "one of " + ", ".join(self.workers), repr(name))
         return self.workers[name]
+
+    def behind_address_of(self, name: str) -> frozenset[str]:
+        """Names of the workers that share a worker's address, its own among them."""
+        url = self.workers[name].url if name in self.workers else None
+        return frozenset({name, *(w.name for w in self.workers.values() if w.url == url)})
+
+    def suspect(self, worker: Worker) -> None:
+        """Give the workers of an address no request until a probe has found them well."""
+        for name in self.behind_address_of(worker.name) & self.workers.keys():
+            self.workers[name].suspect = True
 
     def remove(self, name: str) -> Worker:
         """Forget a worker."""

@@ -55,5 +55,8 @@ class HealthRecord:
 
 
 def counts_against(status: int) -> bool:
-    """Whether an HTTP status is a failure of the node rather than of the request."""
-    return status in (502, 503, 504)
+    """Whether an HTTP status is a failure of the node rather than of the request.
+
+    vLLM answers 500 where its engine has died or has lost KV, and 501 what it never does.
+    """
+    return status in (500, 502, 503, 504)

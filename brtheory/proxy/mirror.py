@@ -5,7 +5,7 @@ the moment it is bound until its stream has ended, by a ``Hold`` that is release
 Requests bound beyond a replica's slots wait in the engine's own queue and are shown as queued.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -183,6 +183,16 @@ class LoadMirror:
     def free_slots(self, names: Sequence[str]) -> list[int]:
         """Places left on each of the named replicas."""
         return [self.replicas[name].free_slots for name in names]
+
+    def emptiest(self, names: Sequence[str]) -> str:
+        """The named replica of least load, one with a free slot where there is one."""
+        books = self.replicas
+        return min(names, key=lambda name: (books[name].free_slots == 0, books[name].tokens))
+
+    def spare(self, replica: str, names: Sequence[str], *, avoid: Collection[str]) -> str:
+        """The replica, or the emptiest other one of ``names`` where it is to be avoided."""
+        others = [name for name in names if name not in avoid]
+        return self.emptiest(others) if replica in avoid and others else replica
 
     def free_tokens(self, names: Sequence[str]) -> list[int] | None:
         """KV tokens not reserved, None unless every named replica's capacity is known."""

@@ -9,8 +9,10 @@ from brtheory.core.requests import Request
 from brtheory.proxy.desk import Desk
 from brtheory.proxy.events import (
     Bound,
+    ConnectFailed,
     Event,
     Failed,
+    KvSpent,
     LeaseExpired,
     PrefillDone,
     PrefillFailed,
@@ -71,6 +73,7 @@ class Passage:
         self.node: str | None = None
         self.prompt_tokens = max(1, request.size // BYTES_PER_TOKEN)
         self.failed_nodes: set[str] = set()
+        self.failed_replicas: frozenset[str] = frozenset()
         self.prefix = prompt_hash(request.body)
         self._passed = False
         self._ready_s: float | None = None
@@ -99,6 +102,8 @@ class Passage:
             self.node = event.node
         elif isinstance(event, PrefillFailed):
             self.failed_nodes.add(event.node)
+        elif isinstance(event, ConnectFailed | KvSpent):
+            self.failed_replicas |= self.desk.fleet.behind_address_of(event.replica)
         elif isinstance(event, PrefillDone):
             self.prompt_tokens = event.prompt_tokens
         phase = self.life.apply(event)
@@ -218,7 +223,8 @@ class Passage:
         )
         lease_s = desk.connector.lease_s or desk.longest_wait_s
         bind_by_s, lease_end_s = lease_times(self._pinned_s if self._pinned else now_s, lease_s)
-        desk.pool.add(Pooled(request, self.request.size, self.prefix, bind_by_s, lease_end_s))
+        size, avoid = self.request.size, self.failed_replicas
+        desk.pool.add(Pooled(request, size, self.prefix, bind_by_s, lease_end_s, avoid))
         self._pooled_id = request.id
         desk.waiting[request.id] = self
         desk.on_change()

@@ -54,6 +54,8 @@ class Pooled:
         Hash of its prompt, None where it has none.
     bind_by_s, lease_end_s
         See the module; infinite where there is no lease.
+    avoid
+        Replicas on whose nodes it has failed: used only where no other lives.
     """
 
     request: Request
@@ -61,6 +63,7 @@ class Pooled:
     prefix: int | None = None
     bind_by_s: float = float("inf")
     lease_end_s: float = float("inf")
+    avoid: frozenset[str] = frozenset()
 
 
 def lease_times(prefilled_s: float, lease_s: float | None) -> tuple[float, float]:
@@ -148,9 +151,9 @@ class WaitingPool:
         """As a tick sees them."""
         return self._requests
 
-    def find(self, request_id: int) -> Request:
-        """The pooled request of an id."""
-        return self._entries[request_id].request
+    def find(self, request_id: int) -> Pooled:
+        """The entry of an id."""
+        return self._entries[request_id]
 
     def add(self, pooled: Pooled) -> None:
         """Put a prefilled request in, at its place by ready time."""

@@ -43,7 +43,7 @@ async def prefill(work: Work) -> None:
         work.another_node(worker, reason=type(error).__name__, status=502)
         return
     work.telemetry.prefill_s.observe(work.desk.clock() - started_s)
-    if counts_against(reply.status):
+    if counts_against(reply.status) and work.passage.life.may_try_another_node:
         work.another_node(worker, reason=str(reply.status), status=reply.status)
     elif reply.status != 200:
         raise AnswerError(reply)

@@ -13,7 +13,7 @@ from brtheory.errors import BrtheoryError, InputError
 from brtheory.proxy.connectors import read_bootstrap
 from brtheory.proxy.fleet import Worker
 from brtheory.proxy.ranks import rank_fault
-from brtheory.proxy.wire import BrokenError, UnreachableError
+from brtheory.proxy.wire import BrokenError, ExhaustedError, UnreachableError
 from brtheory.proxy.work import Services
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,10 @@ class Probes:
         self._services = services
         upstream = services.settings.upstream
         self._rank_checks: dict[str, asyncio.Task[None]] = {}
-        self._tasks = [asyncio.create_task(_forever(self.check_health, upstream.health_interval_s))]
+        self._tasks = [
+            asyncio.create_task(_forever(self.check_health, upstream.health_interval_s)),
+            asyncio.create_task(_forever(self.check_suspects, 0.0)),
+        ]
         if upstream.poll_metrics:
             self._tasks.append(
                 asyncio.create_task(_forever(self.read_metrics, upstream.metrics_interval_s))
@@ -57,6 +60,13 @@ class Probes:
         # Leases of stranded KV end by the clock alone.
         self._services.desk.pump()
 
+    async def check_suspects(self) -> None:
+        """Wait until a worker has become suspect, and ask at once whether it is well."""
+        await self._services.look.wait()
+        self._services.look.clear()
+        suspects = [group for group in self._by_address() if any(w.suspect for w in group)]
+        await asyncio.gather(*(self._check(group) for group in suspects))
+
     async def read_metrics(self) -> None:
         """Read every node's own metrics once; nodes without any are left alone."""
         await asyncio.gather(*(self._read(group) for group in self._by_address()))
@@ -69,10 +79,17 @@ class Probes:
 
     async def _check(self, workers: list[Worker]) -> None:
         upstream = self._services.settings.upstream
-        fault = await self.fault_of(workers[0])
+        try:
+            fault = await self.fault_of(workers[0])
+        except ExhaustedError as error:
+            log.error("%s cannot be probed: %s", workers[0].url, error)
+            return
         for worker in workers:
             if fault is None and worker.rank is not None and not worker.checked:
                 self._start_rank_check(worker)
+            if fault is None and worker.suspect:
+                worker.suspect = False
+                self._services.desk.on_change()
             changed = worker.health.succeeded() if fault is None else worker.health.failed(fault)
             if changed:
                 state = "up" if worker.health.up else f"down: {fault}"
@@ -100,7 +117,13 @@ class Probes:
             self._services.desk.on_change()
 
     async def fault_of(self, worker: Worker) -> str | None:
-        """Why a worker is not well, None where it is."""
+        """Why a worker is not well, None where it is.
+
+        Raises
+        ------
+        ExhaustedError
+            If it could not be asked, which says nothing of it.
+        """
         upstream = self._services.settings.upstream
         try:
             reply = await self._services.upstream.get(
@@ -108,6 +131,8 @@ class Probes:
                 timeout_s=upstream.health_timeout_s,
                 headers=self._authorization(),
             )
+        except ExhaustedError:
+            raise
         except (UnreachableError, BrokenError) as error:
             return str(error)
         if reply.status != 200:
@@ -150,7 +175,8 @@ class Probes:
         running, usage = engine_running(text), kv_usage(text)
         desk, drift = self._services.desk, self._services.telemetry.drift
         for worker in workers:
-            if worker.role == "prefill":
+            # Workers may have been removed while they were asked.
+            if worker.name in desk.prefills.nodes:
                 desk.prefills.nodes[worker.name].usage = usage
             elif worker.name in desk.mirror.replicas:
                 engine = next(iter(running), 0) if worker.rank is None else worker.rank

@@ -5,15 +5,15 @@ import contextlib
 import gc
 import logging
 import signal
-import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from brtheory.errors import InputError
 from brtheory.proxy.admin import Admin
 from brtheory.proxy.app import Front
+from brtheory.proxy.connections import Connections, Door, most_connections, raise_file_limit
 from brtheory.proxy.logs import HTTP
 from brtheory.proxy.proxy import Proxy
 from brtheory.proxy.settings import Settings
@@ -22,7 +22,8 @@ from brtheory.proxy.tls import server_context
 log = logging.getLogger(__name__)
 
 KEEPALIVE_S = 75.0
-BACKLOG = 2048
+MOST_OPERATORS = 256
+"""Connections to the admin API at once; beyond them the oldest is closed."""
 GC_THRESHOLDS = (20_000, 20, 20)
 
 
@@ -34,17 +35,24 @@ class Running:
     ----------
     proxy, front
         What serves.
-    port, admin_port
-        Where; None where there is no admin API.
+    doors
+        The clients' address, and the operators' where there is one.
     """
 
     proxy: Proxy
     front: Front
-    port: int
-    admin_port: int | None
-    _runners: list[web.AppRunner]
-    _sites: list[web.SockSite]
+    doors: list[Door]
     _drained: bool | None = None
+
+    @property
+    def port(self) -> int:
+        """Where clients connect."""
+        return self.doors[0].port
+
+    @property
+    def admin_port(self) -> int | None:
+        """Where operators connect, None where they cannot."""
+        return self.doors[1].port if len(self.doors) > 1 else None
 
     async def stop(self, *, drain_s: float, grace_s: float = 0.0) -> bool:
         """Stop serving without cutting a stream.
@@ -67,12 +75,12 @@ class Running:
         self.proxy.draining_soon = True
         await asyncio.sleep(grace_s)
         self.proxy.draining = True
-        await self._sites[0].stop()
+        self.doors[0].shut()
         self._drained = await self.front.drained(timeout_s=drain_s)
         if not self._drained:
             await self.front.cut_off()
-        for runner in self._runners:
-            await runner.cleanup()
+        for door in self.doors:
+            await door.close()
         await self.front.close()
         await self.proxy.close()
         log.info("stopped%s", "" if self._drained else ", with requests cut off")
@@ -89,50 +97,22 @@ async def start(settings: Settings) -> Running:
     """
     tls = server_context(settings.server)
     proxy = Proxy(settings)
-    front = Front(proxy)
-    limit = settings.server.max_header_bytes
-    runners = [
-        web.AppRunner(
-            front.application(),
-            handler_cancellation=True,
-            access_log=None,
-            logger=logging.getLogger(HTTP),
-            keepalive_timeout=KEEPALIVE_S,
-            max_line_size=limit,
-            max_field_size=limit,
-            auto_decompress=False,  # a few bytes can become gigabytes
-            shutdown_timeout=1.0,
-        )
-    ]
-    addresses = [(settings.server.host, settings.server.port)]
+    connections = _connections(proxy, settings)
+    front = Front(proxy, connections)
+    doors = [_front_door(front, connections, settings, tls)]
     if settings.admin.enabled:
-        runners.append(
-            web.AppRunner(
-                Admin(proxy).application(),
-                access_log=None,
-                logger=logging.getLogger(HTTP),
-                auto_decompress=False,
-            )
-        )
-        addresses.append((settings.admin.host, settings.admin.port))
-    sites, ports = [], []
+        doors.append(_admin_door(proxy, settings))
     try:
-        for runner, (host, port), context in zip(runners, addresses, (tls, None), strict=False):
-            await runner.setup()
-            listener = _listen(host, port)
-            ports.append(listener.getsockname()[1])
-            site = web.SockSite(runner, listener, backlog=BACKLOG, ssl_context=context)
-            await site.start()
-            sites.append(site)
-        front.server = runners[0].server
-    except InputError:
-        for runner in runners:
-            await runner.cleanup()
+        for door in doors:
+            await door.open()
+    except BaseException:
+        for door in doors:
+            await door.close()
         await front.close()
         await proxy.close()
         raise
-    log.info("serving on %s port %d", settings.server.host, ports[0])
-    return Running(proxy, front, ports[0], ports[1] if len(ports) > 1 else None, runners, sites)
+    log.info("serving on %s port %d", settings.server.host, doors[0].port)
+    return Running(proxy, front, doors)
 
 
 async def serve_until_told(
@@ -145,6 +125,7 @@ async def serve_until_told(
     bool
         Whether all streams ended in time.
     """
+    raise_file_limit()
     running = await start(settings)
     if on_start is not None:
         on_start(running)
@@ -180,12 +161,47 @@ def _spare_the_collector() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server(
-            (host, port),
-            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-            backlog=BACKLOG,
-        )
-    except (OSError, OverflowError) as error:
-        raise InputError(f"{host}:{port}", "an address that is free", error) from error
+def _connections(proxy: Proxy, settings: Settings) -> Connections:
+    telemetry, server = proxy.telemetry, settings.server
+    connections = Connections(
+        most=server.max_connections or most_connections(),
+        silent_s=server.body_s,
+        on_cut=telemetry.connections_cut.inc,
+    )
+    telemetry.connections.set_function(lambda: float(connections.open))
+    return connections
+
+
+def _front_door(
+    front: Front, connections: Connections, settings: Settings, tls: ssl.SSLContext | None
+) -> Door:
+    limit = settings.server.max_header_bytes
+    runner = web.AppRunner(
+        front.application(),
+        handler_cancellation=True,
+        access_log=None,
+        logger=logging.getLogger(HTTP),
+        keepalive_timeout=KEEPALIVE_S,
+        max_line_size=limit,
+        max_field_size=limit,
+        auto_decompress=False,  # a few bytes can become gigabytes
+        shutdown_timeout=1.0,
+    )
+    host, port = settings.server.host, settings.server.port
+    return Door(runner, connections, host=host, port=port, tls=tls)
+
+
+def _admin_door(proxy: Proxy, settings: Settings) -> Door:
+    silent_s = settings.server.body_s
+    connections = Connections(most=MOST_OPERATORS, silent_s=silent_s, on_cut=_uncounted)
+    runner = web.AppRunner(
+        Admin(proxy, connections).application(),
+        access_log=None,
+        logger=logging.getLogger(HTTP),
+        auto_decompress=False,
+    )
+    return Door(runner, connections, host=settings.admin.host, port=settings.admin.port)
+
+
+def _uncounted() -> None:
+    """Metrics are about clients."""

@@ -48,6 +48,12 @@ class ServerSettings(Contract):
     max_body_bytes: int = Field(default=32 << 20, ge=1)
     max_header_bytes: int = Field(default=16 << 10, ge=256)
     max_requests: int = Field(default=8192, ge=1, description="Served at once; more get 503.")
+    max_connections: int | None = Field(
+        default=None,
+        ge=1,
+        description="Open at once; beyond it the oldest idle one is closed. "
+        "None: 2 in 5 of the open files allowed.",
+    )
     client_stall_s: float = Field(
         default=60.0, gt=0, description="Longest a client may read nothing."
     )

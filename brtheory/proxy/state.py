@@ -17,6 +17,7 @@ def describe(desk: Desk, worker: Worker) -> dict[str, Any]:
         "rank": worker.rank,
         "up": worker.health.up,
         "reason": worker.health.reason,
+        "suspect": worker.suspect,
         "draining": worker.draining,
     }
     if worker.role == "decode":

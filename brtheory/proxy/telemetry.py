@@ -6,7 +6,7 @@ client sends. docs/operate.md says of each what to do about it.
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -42,6 +42,10 @@ class Telemetry:
         self.cancelled = self._counter("cancelled", "Requests whose client left", "phase")
         self.retries = self._counter("retries", "Legs sent again", "leg", "reason")
         self.upstream_errors = self._counter("upstream_errors", "Failures of nodes", "role", "kind")
+        self.connections = Gauge(
+            f"{PREFIX}_connections", "Client connections open", registry=self.registry
+        )
+        self.connections_cut = self._counter("connections_cut", "Client connections cut")
         self.truncated = self._counter("truncated", "Streams that ended early")
         self.missing_kv = self._counter("missing_kv", "Prefill answers without KV parameters")
         self.recomputed = self._counter("recomputed", "Requests preempted and prefilled again")

@@ -267,6 +267,7 @@ class Ticker:
         bindings = []
         for request in list(self.pool.requests):
             replica = live[router.place(request, self.mirror.view(live))]
+            replica = self.mirror.spare(replica, live, avoid=self.pool.find(request.id).avoid)
             bindings.append(self._bind(request, replica, forced=False))
         return bindings
 
@@ -282,7 +283,14 @@ class Ticker:
             free_tokens=self.mirror.free_tokens(live),
         )
         admissions = self._decide(cast("PooledRouter", self._router), state)
-        return [self._bind(self.pool.find(a.id), live[a.replica], forced=False) for a in admissions]
+        bindings = []
+        for admission in admissions:
+            pooled = self.pool.find(admission.id)
+            replica = self.mirror.spare(live[admission.replica], live, avoid=pooled.avoid)
+            # What was spared a replica may have taken another's slot.
+            if self.mirror.replicas[replica].free_slots:
+                bindings.append(self._bind(pooled.request, replica, forced=False))
+        return bindings
 
     def _decide(self, router: PooledRouter, state: TickState) -> Sequence[Admission]:
         if self._reference is not None and len(state.pool) <= FEW:
@@ -297,8 +305,7 @@ class Ticker:
     def _bind_due(self, live: Sequence[str], now_s: float) -> list[Binding]:
         bindings = []
         for pooled in self.pool.due(now_s):
-            books = self.mirror.replicas
-            replica = min(live, key=lambda name: (books[name].free_slots == 0, books[name].tokens))
+            replica = self.mirror.spare(self.mirror.emptiest(live), live, avoid=pooled.avoid)
             bindings.append(self._bind(pooled.request, replica, forced=True))
         return bindings
 

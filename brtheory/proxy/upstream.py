@@ -5,6 +5,7 @@ before any byte of an answer is tried once more on a fresh one. No total time li
 """
 
 import asyncio
+import errno
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,12 +17,14 @@ import aiohttp
 
 from brtheory.proxy.settings import UpstreamSettings
 from brtheory.proxy.tls import upstream_context
-from brtheory.proxy.wire import Answer, BrokenError, UnreachableError, Wire
+from brtheory.proxy.wire import Answer, BrokenError, ExhaustedError, UnreachableError, Wire
 
 WATCH_S = 1.0
 UNLIMITED = float("inf")
 """No time limit here: the caller has one of its own."""
 PORTS = {"http": 80, "https": 443}
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Reasons for which no connection is made that lie with this machine."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Upstream:
                     await answer.read(),
                 )
         except aiohttp.ClientConnectorError as error:
-            raise UnreachableError(_reason(error)) from error
+            raise _unreachable(error.os_error) from error
         except (aiohttp.ClientError, OSError) as error:
             raise BrokenError(_reason(error)) from error
 
@@ -203,7 +206,7 @@ class Upstream:
                     ssl=self._tls if secure else None,
                 )
         except OSError as error:
-            raise UnreachableError(_reason(error)) from error
+            raise _unreachable(error) from error
         return wire
 
     def _idle_wire(self, origin: SplitResult) -> Wire | None:
@@ -272,6 +275,11 @@ def _head(origin: SplitResult, headers: Mapping[str, str], length: int) -> bytes
 def _one_line(value: str) -> str:
     """A header value cannot smuggle in another header."""
     return value.replace("\r", " ").replace("\n", " ").replace("\0", " ")
+
+
+def _unreachable(error: OSError) -> UnreachableError:
+    kind = ExhaustedError if error.errno in EXHAUSTED else UnreachableError
+    return kind(_reason(error))
 
 
 def _reason(error: BaseException) -> str:

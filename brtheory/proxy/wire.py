@@ -25,8 +25,16 @@ class UnreachableError(BrtheoryError):
     """The connection itself failed: the node has not seen the request."""
 
 
+class ExhaustedError(UnreachableError):
+    """The proxy's own machine had no file or memory left for a connection: no fault of the node."""
+
+
 class BrokenError(BrtheoryError):
     """The connection broke, or fell silent, after the request may have been seen."""
+
+
+class LostError(BrokenError):
+    """The node, or something between, has closed the connection."""
 
 
 class Answer:
@@ -208,10 +216,10 @@ class Wire(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._break(f"not HTTP: {error}")
+            self._break(BrokenError(f"not HTTP: {error}"))
             self.close()
         if self._unread > LARGEST_HEAD:
-            self._break(f"more than {LARGEST_HEAD} bytes of headers")
+            self._break(BrokenError(f"more than {LARGEST_HEAD} bytes of headers"))
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -221,7 +229,8 @@ class Wire(asyncio.Protocol):
         framed = "content-length" in self._headers or "transfer-encoding" in self._headers
         if answer is not None and exc is None and not framed:
             answer.complete()
-        self._break("connection lost" if exc is None else str(exc) or type(exc).__name__)
+        told = "connection lost" if exc is None else str(exc) or type(exc).__name__
+        self._break(LostError(told))
 
     # -- the parser's callbacks ------------------------------------------------------------------
 
@@ -258,8 +267,7 @@ class Wire(asyncio.Protocol):
             self.resume()
             answer.complete()
 
-    def _break(self, reason: str) -> None:
-        error = BrokenError(reason)
+    def _break(self, error: BrokenError) -> None:
         if self._status is not None and not self._status.done():
             self._status.set_exception(error)
         if self._answer is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from brtheory.proxy.client import ClientSide
@@ -19,7 +19,7 @@ from brtheory.proxy.passage import Passage
 from brtheory.proxy.settings import Settings
 from brtheory.proxy.telemetry import Telemetry
 from brtheory.proxy.upstream import Reply, Upstream
-from brtheory.proxy.wire import UnreachableError
+from brtheory.proxy.wire import ExhaustedError, LostError, UnreachableError
 
 if TYPE_CHECKING:
     from brtheory.proxy.tracing import RequestTrace, Tracing
@@ -29,13 +29,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Services:
-    """What all requests share."""
+    """What all requests share; ``look`` asks for a probe of suspect workers, now."""
 
     settings: Settings
     desk: Desk
     upstream: Upstream
     telemetry: Telemetry
     tracing: "Tracing | None" = None
+    look: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class AnswerError(Exception):
@@ -87,6 +88,7 @@ class Work:
         self.desk = services.desk
         self.upstream = services.upstream
         self.telemetry = services.telemetry
+        self.look = services.look
         self.request = request
         self.client = client
         self.woken = asyncio.Event()
@@ -139,10 +141,18 @@ class Work:
         return headers if self.trace is None else headers | self.trace.headers()
 
     def note_failure(self, worker: Worker, error: BaseException) -> None:
-        """Count a failure; only a connection that could not be made counts against the node."""
+        """Count a failure; only a connection that the node did not take counts against it.
+
+        After one that is lost the node gets no request until a probe, made at once, finds it well:
+        a process that was killed may seem to take connections as long as a child of it lives.
+        """
         self.telemetry.upstream_errors.labels(worker.role, type(error).__name__).inc()
         log.warning("%s %s: %s", worker.role, worker.name, error or type(error).__name__)
-        if isinstance(error, UnreachableError) and worker.health.failed(str(error)):
+        if isinstance(error, LostError):
+            self.desk.fleet.suspect(worker)
+            self.look.set()
+        refused = isinstance(error, UnreachableError) and not isinstance(error, ExhaustedError)
+        if refused and worker.health.failed(str(error)):
             log.warning("%s %s is down: %s", worker.role, worker.name, error)
             self.desk.on_change()
 

@@ -172,7 +172,7 @@ def test_a_node_falls_and_rises_only_after_several_in_a_row() -> None:
 
 
 def test_client_errors_never_count_against_a_node() -> None:
-    assert [s for s in range(400, 600) if counts_against(s)] == [502, 503, 504]
+    assert [s for s in range(400, 600) if counts_against(s)] == [500, 502, 503, 504]
 
 
 def test_replicas_of_a_node_have_its_global_ranks() -> None:

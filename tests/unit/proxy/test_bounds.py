@@ -1,7 +1,9 @@
 """Bounds: what peers and operators send is refused, or kept small, before it costs anything."""
 
 import asyncio
+import gc
 import json
+import resource
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -9,9 +11,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from brtheory.emulator.endpoint import Endpoint
 from brtheory.errors import InputError
 from brtheory.proxy.config import load_settings
+from brtheory.proxy.connections import most_connections
 from brtheory.proxy.openai import DEEPEST
+from brtheory.proxy.serving import Running, start
 from tests.unit.proxy.desk import books_are_empty
 from tests.unit.proxy.engines import Behaviour, Engine, Stack, asynchronous, stack
 
@@ -159,3 +164,29 @@ async def test_a_history_that_cannot_be_saved_costs_nothing_else(tmp_path: Path)
             await asyncio.sleep(0.1)
         assert s.running.proxy.desk.ticker.history.unsaved == 3
         assert await s.running.stop(drain_s=1.0)
+
+
+def test_connections_leave_more_than_half_of_the_open_files_to_the_nodes() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert 1 <= 2 * most_connections() < soft
+
+
+@pytest.mark.parametrize("turns", [*range(8), 12, 20])
+@asynchronous
+async def test_a_start_that_is_interrupted_at_any_turn_leaves_nothing_open(turns: int) -> None:
+    """A socket that is left is a warning at its end, and warnings are errors here."""
+    flags = ["server.port=0", "admin.port=0", "connector.name=none"]
+    nowhere = "decode=[{name='d', url='http://127.0.0.1:9'}]"
+    settings = load_settings(None, environment={}, flags=[*flags, nowhere])
+    endpoint = Endpoint("e", web.Application, host="127.0.0.1", port=0, keepalive_s=5.0)
+    tasks = [asyncio.create_task(start(settings)), asyncio.create_task(endpoint.start())]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    running, _ = await asyncio.gather(*tasks, return_exceptions=True)
+    if isinstance(running, Running):
+        await running.stop(drain_s=0.0)
+    await endpoint.kill()
+    del running, tasks
+    gc.collect()

@@ -1,12 +1,17 @@
 """Hostile peers in numbers: drip-feeding, half-open connections, engines that send garbage."""
 
 import asyncio
+import errno
 import json
+import socket
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 
+from brtheory.proxy.serving import MOST_OPERATORS
 from tests.unit.proxy.desk import books_are_empty
 from tests.unit.proxy.engines import (
     Engine,
@@ -74,13 +79,95 @@ async def test_hundreds_of_half_open_connections_shut_nobody_out() -> None:
         for number, (_, writer) in enumerate(opened):
             writer.write(HEAD[: number % len(HEAD)])
         assert (await s.generate())[0] == 200
-        server = s.running.front.server
-        assert server is not None
         # The one kept open is the test's own client.
-        await until(lambda: len(server.connections) <= 1)
+        await until(lambda: open_connections(s) <= 1)
         for _, writer in opened:
             writer.transport.abort()
         await is_unharmed(s)
+
+
+@asynchronous
+async def test_more_connections_than_allowed_make_room_and_shut_nobody_out() -> None:
+    """Streams go on, health and requests are answered, the oldest idle ones are cut."""
+    async with stack("server.max_connections=20", decodes=2) as s:
+        for engine in s.decodes:
+            engine.hold = asyncio.Event()
+        streams = [asyncio.create_task(s.generate(stream=True)) for _ in range(10)]
+        await until(lambda: sum(engine.streams for engine in s.decodes) == 10)
+        opened = [await asyncio.open_connection("127.0.0.1", s.running.port) for _ in range(100)]
+        async with ClientSession() as fresh:
+            for path in ("health", "ready", "metrics", "v1/models"):
+                async with fresh.get(f"{s.url}/{path}") as reply:
+                    assert reply.status == 200
+            more = asyncio.create_task(s.generate(stream=True))
+            await until(lambda: sum(engine.streams for engine in s.decodes) == 11)
+        assert open_connections(s) <= 21
+        assert await s.metric("brtheory_connections_cut_total") >= 90
+        for engine in s.decodes:
+            assert engine.hold is not None
+            engine.hold.set()
+        for status, _, text in await asyncio.gather(*streams, more):
+            assert status == 200
+            assert "error" not in text
+        for _, writer in opened:
+            writer.transport.abort()
+        await is_unharmed(s)
+
+
+@asynchronous
+async def test_when_all_connections_carry_streams_the_next_request_is_told_to_wait() -> None:
+    async with stack("server.max_connections=3") as s, ClientSession() as fresh:
+        s.decodes[0].hold = asyncio.Event()
+        streams = [asyncio.create_task(s.generate(stream=True)) for _ in range(3)]
+        await until(lambda: s.decodes[0].streams == 3)
+        async with fresh.post(f"{s.url}/v1/completions", json={"prompt": "x"}) as reply:
+            assert reply.status == 503
+            assert reply.headers["Retry-After"] == "1"
+        async with fresh.get(f"{s.url}/health") as reply:
+            assert reply.status == 200
+        s.decodes[0].hold.set()
+        assert [status for status, _, _ in await asyncio.gather(*streams)] == [200] * 3
+
+
+@asynchronous
+async def test_operators_get_through_whatever_is_opened_to_their_address() -> None:
+    async with stack("server.body_s=1") as s:
+        opened = [
+            await asyncio.open_connection("127.0.0.1", s.running.admin_port)
+            for _ in range(MOST_OPERATORS + 50)
+        ]
+        async with s.http.get(f"{s.admin}/admin/state") as reply:
+            assert reply.status == 200
+        async with asyncio.timeout(10):
+            for reader, _ in opened:
+                with suppress(ConnectionError):
+                    assert await reader.read() == b""
+        for _, writer in opened:
+            writer.transport.abort()
+
+
+@asynchronous
+async def test_when_no_file_can_be_opened_the_nodes_are_not_at_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Legs fail and probes say nothing; with files again, the nodes were never down."""
+    async with stack("upstream.keepalive_s=0.01") as s:
+        assert (await s.generate())[0] == 200
+        await asyncio.sleep(0.05)
+
+        async def none_left(*_: Any, sock: socket.socket | None = None, **__: Any) -> None:
+            if sock is not None:
+                sock.close()
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        # The client's own connection is open already.
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio.get_running_loop(), "create_connection", none_left)
+            statuses = {(await s.generate())[0] for _ in range(6)}
+            await asyncio.sleep(0.5)
+            assert statuses == {502}
+        assert all(not w.health.changes for w in s.running.proxy.desk.fleet.workers.values())
+        assert (await s.generate())[0] == 200
 
 
 @pytest.mark.parametrize("number", range(len(GARBAGE)))
@@ -144,6 +231,16 @@ async def test_a_thousand_random_cancellations_in_every_phase_leak_nothing() -> 
         await until(lambda: books_are_empty(proxy.desk) and not proxy.upstream.open_connections)
         await is_empty_on_engines(s)
         assert (await s.generate())[0] == 200
+
+
+def open_connections(s: Stack) -> float:
+    """Of clients, as the metrics say."""
+    (metric,) = (
+        metric
+        for metric in s.running.proxy.telemetry.registry.collect()
+        if metric.name == "brtheory_connections"
+    )
+    return metric.samples[0].value
 
 
 async def is_empty_on_engines(s: Stack) -> None:

@@ -136,7 +136,8 @@ async def test_errors_of_nodes_pass_with_status_body_and_content_type(
                 assert reply.headers["Content-Type"] == "application/problem+json"
                 assert reply.headers["Retry-After"] == "7"
                 assert await reply.text() == '{"error":{"message":"théirs"}}'
-        assert len(engine.seen) == 2
+        # A node that failed is asked once more: nothing has been forwarded.
+        assert len(engine.seen) == (4 if status == 500 else 2)
 
 
 @asynchronous
@@ -148,14 +149,14 @@ async def test_client_errors_never_turn_a_node_down() -> None:
         assert s.running.proxy.desk.fleet.live("decode") == ["d0"]
 
 
-@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
 @asynchronous
 async def test_prefill_moves_to_another_node_when_the_node_is_at_fault(status: int) -> None:
     async with stack(prefills=2) as s:
         for engine in s.prefills:
             engine.script = [answer(status, "down")]
         # Both fail once: the first request is out of attempts, the second finds both well.
-        assert (await s.generate())[0] == status
+        assert (await s.generate())[::2] == (status, "down")
         assert [len(engine.seen) for engine in s.prefills] == [1, 1]
         assert (await s.generate())[0] == 200
         assert len(s.decodes[0].seen) == 1
@@ -184,7 +185,8 @@ async def test_an_unreachable_replica_gives_its_unused_kv_to_another() -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [reset, answer(503, "x"), answer(502, "x"), raw_stream(), raw_stream(cut=True)]
+    "failure",
+    [reset, *(answer(n, "x") for n in (500, 502, 503, 504)), raw_stream(), raw_stream(cut=True)],
 )
 @pytest.mark.parametrize("stream", [False, True])
 @asynchronous
@@ -198,9 +200,51 @@ async def test_kv_that_may_be_used_is_never_sent_again_but_prefilled_again_once(
     async with stack() as s:
         s.decodes[0].script = [failure, failure]
         status, _, text = await s.generate(stream=stream)
-        assert status in (502, 503)
+        assert status in (500, 502, 503, 504)
         assert "error" in text or text == "x"
         assert (len(s.prefills[0].seen), len(s.decodes[0].seen)) == (2, 2)
+
+
+@pytest.mark.parametrize("router", ["br0", "jsq"])
+@pytest.mark.parametrize("slots", [1, 8])
+@asynchronous
+async def test_what_failed_on_a_replica_is_tried_on_another(router: str, slots: int) -> None:
+    """The failing one is always the emptiest: alone it would draw every second attempt too."""
+    async with stack(f"router.name={router}", decodes=2, slots=slots) as s:
+        s.decodes[0].behave = answer(500, "engine dead")
+        s.decodes[1].gap_s = 0.01
+        results = await asyncio.gather(*(s.generate(stream=True) for _ in range(10)))
+        assert {status for status, _, _ in results} == {200}
+        assert len(s.decodes[0].seen) >= 1
+        assert len(s.decodes[1].seen) == 10
+        assert s.decodes[1].peak_streams <= slots or router == "jsq"
+
+
+@asynchronous
+async def test_a_node_whose_connection_was_lost_gets_nothing_until_a_probe_finds_it_well() -> None:
+    """A killed process may seem to take connections as long as its children live."""
+    async with stack("upstream.health_interval_s=600", "upstream.fall_after=9", decodes=2) as s:
+        fleet = s.running.proxy.desk.fleet
+        await until(lambda: fleet.live("decode") == ["d0", "d1"])
+        s.decodes[0].healthy, s.decodes[0].behave = False, reset
+        for _ in range(6):
+            assert (await s.generate())[0] == 200
+        assert len(s.decodes[0].seen) == 1
+        assert fleet.live("decode") == ["d1"]
+        # It is suspected, not down: its streams, had it any, would keep their load.
+        assert fleet.find("d0").health.up
+        s.decodes[0].healthy, s.decodes[0].behave = True, decode
+        await s.running.proxy.probes.check_health()
+        assert fleet.live("decode") == ["d0", "d1"]
+
+
+@asynchronous
+async def test_a_lost_connection_costs_a_node_that_is_well_one_probe() -> None:
+    async with stack("upstream.health_interval_s=600") as s:
+        s.decodes[0].script = [reset]
+        assert (await s.generate())[0] == 200
+        assert len(s.decodes[0].seen) == 2
+        assert not s.running.proxy.desk.fleet.find("d0").health.changes
 
 
 @asynchronous
