@@ -34,7 +34,7 @@ def solve(problem: Problem, *, budget: Budget, options: Options) -> Claim:
     problem
         Cases A, B or C.
     budget
-        Limits; a search cut short keeps its incumbent and has no bound.
+        Limits; a search cut short keeps its incumbent and claims no bound.
     options
         Not used: there is nothing to tune.
 

@@ -17,8 +17,9 @@ from typing import Protocol, cast
 from brtheory.core.tick import TickState
 from brtheory.errors import InfeasibleError, InputError, MissingExtraError
 from brtheory.offline.instance import Instance
-from solvers.budget import Budget, Options
+from solvers.budget import Budget, Options, Progress
 from solvers.certify import judged
+from solvers.first_bound import first_bound
 from solvers.objective import ObjectiveName
 from solvers.problem import (
     Case,
@@ -124,13 +125,19 @@ def solve_tick(
 def solve_problem(
     problem: Problem, *, method: str, options: Options | None = None, budget: Budget | None = None
 ) -> SolveResult:
-    """Solve a checked problem and have the result judged; errors as ``solve``."""
+    """Solve a checked problem and have the result judged; errors as ``solve``.
+
+    A search cut short knows at least the first bound of cases A and B, whatever the method.
+    """
     _check_pair(method, problem.case)
     options, budget = options or Options(), budget or Budget()
-    backend = _backend(method)
+    backend, first = _backend(method), first_bound(problem)
+    budget.on_progress(Progress(bound=first))
     claim = backend(problem, budget=budget, options=options)
     if claim.stop is Stop.INFEASIBLE:
         raise InfeasibleError(_why_infeasible(problem, backend, options))
+    if first is not None and claim.stop is not Stop.EXHAUSTED:
+        claim = replace(claim, bound=max(first, first if claim.bound is None else claim.bound))
     return judged(problem, claim, method=method, wall_s=budget.elapsed_s)
 
 

@@ -15,7 +15,6 @@ from brtheory.offline.instance import Instance
 from solvers.budget import Budget
 from solvers.facade import solve_problem
 from solvers.gap.document import HoldFacts
-from solvers.model_build import fewest_steps
 from solvers.problem import FreeAdmissions
 
 HOLDS = (0, 1, 2, 4, 8)
@@ -104,13 +103,6 @@ def unlimited_point(curve: Sequence[HoldPoint]) -> HoldPoint:
     return next(point for point in curve if point.hold is None and not point.work_conserving)
 
 
-def schedule_bound(instance: Instance) -> int:
-    """step*(fewest steps) + peak*ceil(W/G): no schedule is faster (conservation, T17)."""
-    problem = FreeAdmissions(instance, "time")
-    least_peaks = -(-instance.total_work // instance.replicas)
-    return problem.cost.step * fewest_steps(problem) + problem.cost.peak * least_peaks
-
-
 def tightened(curve: Sequence[HoldPoint]) -> list[HoldPoint]:
     """The same curve, shortest hold first, with what each point says about the others."""
     incumbents = accumulate((point.incumbent for point in curve), _least)
@@ -141,8 +133,7 @@ def _solved(problem: FreeAdmissions, time_limit_s: float) -> HoldPoint:
     except InfeasibleError:
         return replace(unknown, feasible=False)
     found = True if result.incumbent is not None else None
-    bound = _most(result.bound, schedule_bound(problem.instance))
-    return replace(unknown, feasible=found, incumbent=result.incumbent, bound=bound)
+    return replace(unknown, feasible=found, incumbent=result.incumbent, bound=result.bound)
 
 
 def _least(first: int | None, second: int | None) -> int | None:

@@ -16,8 +16,9 @@ from brtheory.offline.instance import Instance
 from solvers.budget import Budget
 from solvers.certify import judged_value
 from solvers.facade import solve_problem
+from solvers.first_bound import first_bound
 from solvers.gap.document import AnyAdmissions, GapFacts, RouterFacts, SameAdmissions
-from solvers.gap.hold import HoldPoint, schedule_bound
+from solvers.gap.hold import HoldPoint
 from solvers.gap.policies import find_policy, replay_policy
 from solvers.objective import ObjectiveName
 from solvers.problem import FixedAdmissions, FreeAdmissions, admission_steps
@@ -149,7 +150,7 @@ def measure(
     fixed_best = [fixed.incumbent for _, _, fixed in replays]
     free_best, free_bound = (None, None) if fastest is None else fastest.ends
     best = min(_known([*times, *fixed_best, free_best]))
-    bound = max(_known([schedule_bound(instance), free_bound]))
+    bound = max(_known([first_bound(FreeAdmissions(instance, "time")), free_bound]))
     return [
         RouterGap(
             router=name,
