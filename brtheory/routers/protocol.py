@@ -76,6 +76,15 @@ class HoldingRouter(Protocol):
         """Seconds after which a request is held no longer, 0 where none is ever held."""
 
 
+@runtime_checkable
+class LimitedRouter(Protocol):
+    """A router whose search for the best choice of a tick may end at a limit."""
+
+    @property
+    def limited_ticks(self) -> int:
+        """Ticks so far that a limit ended before their choice was proved best."""
+
+
 Router = ImmediateRouter | PooledRouter
 
 
@@ -94,3 +103,8 @@ def following(router: Router) -> FollowingRouter | None:
 def longest_hold_s(router: Router) -> float:
     """Seconds for which the router may hold a request, 0 where it never does."""
     return router.hold_s if isinstance(router, HoldingRouter) else 0.0
+
+
+def limited_ticks(router: Router) -> int | None:
+    """Ticks that a limit of the router's search ended, None for a router that does not search."""
+    return router.limited_ticks if isinstance(router, LimitedRouter) else None

@@ -66,6 +66,11 @@ class RunMetricsDocument(MetricsDocument):
     synthetic: bool = Field(description="Whether the requests were generated.")
     dropped: dict[str, int] = Field(description="Rows of the trace dropped, by reason.")
     loaded_window: MetricsDocument | None
+    limited_ticks: int | None = Field(
+        default=None,
+        description="Routers that search (exact-tick, bf-io-exact): ticks that a limit ended "
+        "before their choice was proved best.",
+    )
 
 
 def summarise(record: RunRecord) -> dict[str, object]:
@@ -75,14 +80,16 @@ def summarise(record: RunRecord) -> dict[str, object]:
     -------
     dict
         The metrics over all steps, and under ``loaded_window`` the same over the loaded window,
-        or None if that is empty. ``energy_model_*`` are modelled (see
-        ``brtheory.simulation.energy``), not measured.
+        or None if that is empty; ``limited_ticks`` if the router searches. ``energy_model_*`` are
+        modelled (see ``brtheory.simulation.energy``), not measured.
     """
     everything = np.arange(len(record))
     result: dict[str, object] = dict(
         _metrics(record, _difference(record.totals, Totals()), everything)
     )
     result["loaded_window"] = loaded_window(record)
+    if record.limited_ticks is not None:
+        result["limited_ticks"] = record.limited_ticks
     return result
 
 

@@ -71,6 +71,8 @@ class RunRecord:
         Start of the first decode step, None where that is the admission (no KV transfer).
     unit_s
         Seconds of one unit of time of the totals, None where replicas do not differ in speed.
+    limited_ticks
+        Ticks that a limit of the router's search ended, None where the router does not search.
     """
 
     replicas: int
@@ -86,6 +88,7 @@ class RunRecord:
     window_end: Totals | None = None
     started_s: NDArray[np.float64] | None = None
     unit_s: float | None = None
+    limited_ticks: int | None = None
 
     def __len__(self) -> int:
         return len(self.replica)

@@ -24,7 +24,7 @@ from brtheory.routers.backend import (
     compiled_available,
     kernels_cached,
 )
-from brtheory.routers.protocol import PooledRouter, Router, following
+from brtheory.routers.protocol import PooledRouter, Router, following, limited_ticks
 from brtheory.routers.registry import RouterSpec, build_router, find_router
 from brtheory.simulation.arrivals import PrefillDelay
 from brtheory.simulation.bursts import burst_arrivals
@@ -145,9 +145,10 @@ def simulate(
         router = _router(spec, config, "reference")
         if supported(lengths, router, plan, predictor):
             return _compiled(lengths, router, config, plan, on_progress)
-    return Simulation(
+    router = _router(spec, config, "numpy" if config.backend == "auto" else config.backend)
+    record = Simulation(
         lengths,
-        _router(spec, config, "numpy" if config.backend == "auto" else config.backend),
+        router,
         shape=config.shape,
         arrivals=plan.source(),
         step_time=config.step_time,
@@ -158,6 +159,8 @@ def simulate(
         transfer=config.transfer,
         observation=observation,
     ).run()
+    record.limited_ticks = limited_ticks(router)
+    return record
 
 
 def build_predictor(

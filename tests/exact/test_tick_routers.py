@@ -19,7 +19,11 @@ from brtheory.prediction.oracle import OraclePredictor
 from brtheory.routers.params import BalanceRouteParams, params_from_text
 from brtheory.routers.protocol import PooledRouter
 from brtheory.routers.reference import BalanceRoute
+from brtheory.simulation.metrics import summarise
 from brtheory.simulation.replay import ordered_lengths, replay
+from brtheory.simulation.run import RunConfig, simulate
+from brtheory.simulation.workload import ClusterShape
+from brtheory.traces.workloads import generate_workload
 from solvers.budget import Budget, Options
 from solvers.facade import solve_problem, solve_tick
 from solvers.problem import TickProblem
@@ -216,6 +220,24 @@ def test_only_the_first_limited_tick_warns() -> None:
             router.tick(hard_tick())
     assert [each.category for each in warned] == [RuntimeWarning]
     assert router.limited_ticks == 3
+
+
+def test_a_simulation_counts_its_limited_ticks() -> None:
+    """Nine requests at once: with hardly any work some ticks are limited, with plenty none is."""
+    trace = generate_workload("proprietary-surrogate", requests=9)
+    counts = []
+    for work_limit in (0.0001, 60.0):
+        config = RunConfig(
+            router="exact-tick",
+            shape=ClusterShape(2, 3),
+            params=ExactTickParams(work_limit=work_limit),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            counts.append(summarise(simulate(trace, config))["limited_ticks"])
+    assert counts[0] > 0 == counts[1]
+    jsq = RunConfig(router="jsq", shape=ClusterShape(2, 3))
+    assert "limited_ticks" not in summarise(simulate(trace, jsq))
 
 
 @pytest.mark.parametrize("method", ["cpsat", "milp"])
