@@ -57,9 +57,11 @@ def try_proposals(
     patience: FloatArray,
     slots: float,
     capacity: float,
+    low: int,
+    high: int,
 ) -> int:
-    """Try the proposals one after the other; return how many were accepted."""
-    for k in range(len(spans.lengths)):
+    """Try proposals within the segments [low, high) one by one; return how many were accepted."""
+    for k in range(low, high):
         rank(state, k)
     accepted = 0
     for n in range(len(movers)):

@@ -31,7 +31,7 @@ from solvers.bounds.search import SearchLimits
 SEARCH_SHARE, BOUND_SHARE = 0.25, 0.72
 """Shares of the time limit for local search and for the lower bound; the rest is for what neither
 counts: reading, starting processes, judging, writing."""
-PROPOSALS = 20_000
+PROPOSALS = 100_000
 """Proposals of annealing per request, where numba makes them cheap."""
 PER_MILLE = 1000
 PHASES = ("search", "scan", "prove")
@@ -88,7 +88,8 @@ def bound(
     """
     posed = source.pose(seed=seed)
     problem, judged = _read(instance, assignment) if posed is None else _alone(posed, instance)
-    effort = Effort(time_limit_s=BOUND_SHARE * time_limit, workers=workers or os.cpu_count() or 1)
+    processors = workers or os.cpu_count() or 1
+    effort = Effort(time_limit_s=BOUND_SHARE * time_limit, workers=processors)
     with _progress() as on_progress:
         found = bracket(
             problem,
@@ -98,6 +99,7 @@ def bound(
             search=SearchLimits(
                 time_limit_s=SEARCH_SHARE * time_limit,
                 proposals_per_request=PROPOSALS if find_spec("numba") else 0,
+                workers=processors,
             ),
             on_progress=on_progress,
         )

@@ -10,6 +10,7 @@ measured by the judge and never worse than what it was given.
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from brtheory.errors import InputError
 from brtheory.offline.assignment import Assignment
 from brtheory.offline.evaluate import evaluate
 from brtheory.offline.instance import Instance
-from solvers.bounds.annealing import anneal, draw_proposals
+from solvers.bounds.annealing import anneal_sides, cut_sides, draw_proposals
 from solvers.bounds.loads import FloatArray, Loads, assignment_of, loads_of
 
 LEAST_GAIN = 1e-9
@@ -32,6 +33,8 @@ BATCH = 20_000
 """Proposals between two looks at the clock."""
 COLDEST = 0.03
 """Last temperature of annealing as a share of the first."""
+MOST_SIDES = 4
+"""Parts of time that are annealed side by side; more would be shorter than a request's life."""
 ANNEALING_SHARE = 0.8
 """Share of a time limit after which annealing has cooled down; the rest is for the descent."""
 
@@ -49,11 +52,15 @@ class SearchLimits:
         numba is installed.
     time_limit_s
         Seconds, None for no limit.
+    workers
+        Threads of annealing, of which at most ``MOST_SIDES`` are used. The result depends on how
+        many, not on their timing.
     """
 
     most_sweeps: int = 30
     proposals_per_request: int = 0
     time_limit_s: float | None = None
+    workers: int = 1
 
 
 def improve(
@@ -127,21 +134,33 @@ def _anneal(
         return
     weights = loads.at_zero + loads.lasts[loads.first]
     hot = 2 * float(weights.mean()) * float(loads.lengths.mean())
-    for number in range(batches):
-        progress = max(number / batches, spent() / ANNEALING_SHARE)
-        if progress >= 1:
-            return
-        if on_progress is not None:
-            on_progress(int(progress * batches), batches)
-        proposals = draw_proposals(
-            rng,
-            batch=BATCH,
-            requests=requests,
-            replicas=replicas,
-            reach=max(1, int(loads.active.sum(axis=0).max())),
-            temperature=hot * COLDEST**progress,
-        )
-        anneal(loads, proposals, slots=room.slots, capacity=room.capacity)
+    sides = min(limits.workers, MOST_SIDES)
+    with ThreadPoolExecutor(sides) as threads:
+        number = 0
+        while (progress := max(number / batches, spent() / ANNEALING_SHARE)) < 1:
+            if on_progress is not None:
+                on_progress(int(progress * batches), batches)
+            chosen = cut_sides(loads, rng, sides=sides)
+            proposals = [
+                draw_proposals(
+                    rng,
+                    batch=BATCH,
+                    requests=len(side.members),
+                    replicas=replicas,
+                    reach=max(1, int(loads.active.sum(axis=0).max())),
+                    temperature=hot * COLDEST**progress,
+                )
+                for side in chosen
+            ]
+            anneal_sides(
+                loads,
+                chosen,
+                proposals,
+                slots=room.slots,
+                capacity=room.capacity,
+                threads=threads,
+            )
+            number += max(1, len(chosen))
 
 
 def _descend(

@@ -1,6 +1,7 @@
 """Annealing: compiled and plain text decide alike, limits hold, loads stay what they are."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from brtheory.offline.assignment import Placement
 from brtheory.offline.evaluate import evaluate
 from brtheory.offline.generate import random_instance
-from solvers.bounds.annealing import NOBODY, anneal, draw_proposals
+from solvers.bounds.annealing import NOBODY, anneal, anneal_sides, cut_sides, draw_proposals
 from solvers.bounds.loads import assignment_of, loads_of
 from solvers.bounds.search import SearchLimits, improve
 
@@ -115,3 +116,58 @@ def test_annealing_goes_below_what_descent_alone_reaches_and_repeats_itself():
     annealed = improve(instance, start, rng=rngs[1], limits=limits)
     assert annealed == improve(instance, start, rng=rngs[2], limits=limits)
     assert evaluate(instance, annealed).sum_peak < descended
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6), sides=st.integers(1, 4))
+def test_sides_cover_time_and_their_members_stay_inside(seed, sides):
+    """Sides that were left out for want of members may leave holes, no two overlap."""
+    instance, start = drawn(seed, slots=12, requests=30)
+    loads = loads_of(instance, start)
+    found = cut_sides(loads, np.random.default_rng(seed), sides=sides)
+    ends = [end for side in found for end in (side.low, side.high)]
+    assert ends == sorted(ends)
+    assert 0 <= ends[0] <= ends[-1] <= len(loads.lengths)
+    for side in found:
+        assert (loads.first[side.members] >= side.low).all()
+        assert (loads.last[side.members] <= side.high).all()
+        assert len(side.members) > 1
+    if sides == 1:
+        assert found[0].members.tolist() == list(range(30))
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10**6), sides=st.integers(2, 4))
+def test_sides_beside_each_other_end_as_one_after_the_other(seed, sides):
+    """Threads share the loads; what each decides is what it would have decided alone."""
+    instance, start = drawn(seed, slots=8, requests=40)
+    beside, alone = loads_of(instance, start), loads_of(instance, start)
+    rng = np.random.default_rng(seed)
+    chosen = cut_sides(beside, rng, sides=sides)
+    batches = [
+        draw_proposals(
+            rng, batch=300, requests=len(s.members), replicas=3, reach=9, temperature=300.0
+        )
+        for s in chosen
+    ]
+    limits = {"slots": 8, "capacity": math.inf}
+    with ThreadPoolExecutor(sides) as threads:
+        accepted = anneal_sides(beside, chosen, batches, threads=threads, **limits)
+    one_by_one = [
+        anneal(alone, batch.among(side.members), **limits)
+        for side, batch in reversed(list(zip(chosen, batches, strict=True)))
+    ]
+    assert accepted == sum(one_by_one)
+    assert (beside.replica == alone.replica).all()
+    assert (beside.sums == alone.sums).all()
+    assert (beside.active == alone.active).all()
+
+
+def test_more_workers_search_as_well_without_a_clock():
+    """Twice the same result, feasible, no worse than the start, whatever the threads' timing."""
+    instance = random_instance(np.random.default_rng(5), requests=60, replicas=3, slots=40)
+    start = tuple(Placement(r.id, r.id % 3, r.ready) for r in instance.requests)
+    limits = SearchLimits(proposals_per_request=3000, workers=3)
+    found = [improve(instance, start, rng=np.random.default_rng(1), limits=limits) for _ in "ab"]
+    assert found[0] == found[1]
+    assert evaluate(instance, found[0]).sum_peak < evaluate(instance, start).sum_peak
