@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.formulations import comparison_lines
+from benchmarks.reach import read as read_reach
+from benchmarks.reach import table as reach_table
 from brtheory.files import write_text_atomic
 from brtheory.simulation.benchmark.suite import machine
 from brtheory.study.provenance import package_root, revision
@@ -96,7 +98,12 @@ def filled(text: str, tables: Mapping[str, str]) -> str:
 def tables() -> dict[str, str]:
     """Each table of the document by the name of its markers, from the result files."""
     cells = read()
-    return {"bracket": table(cells), "goals": goals(cells), "formulations": formulations()}
+    return {
+        "bracket": table(cells),
+        "goals": goals(cells),
+        "formulations": formulations(),
+        "reach": reach_table(read_reach()),
+    }
 
 
 def formulations(path: Path = FORMULATIONS) -> str:
