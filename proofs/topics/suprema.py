@@ -90,7 +90,7 @@ def ratio_programs(cases: Sequence[Supremum], *, strict: bool = False) -> Iterat
         sizes = named("s", len(case.witness))
 
         def run(sizes: Any = sizes, case: Supremum = case) -> Obligations:
-            loads = _after([0] * case.replicas, sizes, case)
+            loads = loads_after(case, sizes)
             highest = peak(loads)
             for other in _splits(sizes, case.replicas):
                 # The least peak is some split's: the ratio holds against every split, that is
@@ -102,22 +102,23 @@ def ratio_programs(cases: Sequence[Supremum], *, strict: bool = False) -> Iterat
         yield Program(run, sane((), sizes), f"{case.rule}, {len(case.witness)} requests")
 
 
+def loads_after(case: Supremum, sizes: Sequence[Any]) -> list[Any]:
+    """Loads after the tick, from empty."""
+    loads: list[Any] = [0] * case.replicas
+    for a in product_tick(loads, case.slots, sizes, rule=case.rule):
+        loads = added(loads, a.replica, sizes[a.id])
+    return loads
+
+
 def peak_ratio(case: Supremum, sizes: Sequence[int]) -> Fraction:
     """Peak load after the tick over the least peak of any split of these prompts."""
-    loads = _after([0] * case.replicas, sizes, case)
+    loads = loads_after(case, sizes)
     return Fraction(peak(loads), _least_peak(tuple(sizes), case.replicas))
 
 
 @cache
 def _least_peak(sizes: tuple[int, ...], replicas: int) -> int:
     return min(peak(loads) for loads in _splits(sizes, replicas))
-
-
-def _after(loads: Sequence[Any], sizes: Sequence[Any], case: Supremum) -> list[Any]:
-    now = list(loads)
-    for a in product_tick(loads, case.slots, sizes, rule=case.rule):
-        now = added(now, a.replica, sizes[a.id])
-    return now
 
 
 def _splits(sizes: Sequence[Any], replicas: int) -> Iterator[list[Any]]:

@@ -33,7 +33,7 @@ ON_THE_TICK = [
     for mutant in MUTANTS
     if mutant.function.__module__ in (*TICK_MODULES, "brtheory.routers.reference")
     and mutant.function.__name__ not in WEIGHTS | OUT_OF_THE_RULE
-    and "per_token" not in mutant.old
+    and not any(part in mutant.old for part in ("per_token", "reserved_tokens"))
     and mutant.function is not TickLedger.margin  # only compared: less a constant is the same
 ]
 
