@@ -72,8 +72,14 @@ def add_prefill(desk: Desk, node: PrefillNode, settings: Settings) -> list[Worke
     Raises
     ------
     InputError
-        If its name or address is in use.
+        If its name or address is in use, or the connector has no use for it.
     """
+    if not desk.has_prefill:
+        raise InputError(
+            node.name, f"no prefill node with connector {desk.connector.name}", node.url
+        )
+    if desk.connector.needs_bootstrap and node.bootstrap_url is None:
+        raise InputError(node.name, "a bootstrap_url with this connector", "none")
     worker = Worker(
         node.name,
         "prefill",
