@@ -1,4 +1,4 @@
-"""kill -9 of each part, as processes: nothing hangs, and what was learned survives."""
+"""Parts killed, stopped and continued, as processes: nothing hangs, and what was learned stays."""
 
 import asyncio
 import json
@@ -75,6 +75,7 @@ def proxy(port: int, prefill: Sequence[Part], decode: Sequence[Part], history: P
         "router.history_file": str(history),
         "router.history_save_s": "0.1",
         "upstream.health_interval_s": "0.1",
+        "upstream.health_timeout_s": "1",
         "prefill": f"[{', '.join(prompts)}]",
         "decode": f"[{', '.join(ranks)}]",
     }
@@ -177,6 +178,35 @@ async def test_no_part_that_is_killed_hangs_the_others(tmp_path: Path) -> None:
         known = await client.until(lambda m: up(m, "decode") == 2, "the new proxy serves")
         assert known["brtheory_history_requests"] >= learned
         assert (await client.stream(5))[0] == 200
+
+
+@pytest.mark.slow
+@asynchronous_for(300)
+async def test_parts_that_are_stopped_and_continued_cut_no_stream(tmp_path: Path) -> None:
+    """They are taken out and back; what was on them goes on where it was."""
+    async with AsyncExitStack() as stack:
+        starts = [stack.enter_async_context(emulator("--port-base", "0")) for _ in range(3)]
+        prompts_only, both, ranks_only = await asyncio.gather(*starts)
+        port = free_port()
+        mine = proxy(port, [prompts_only, both], [both, ranks_only], tmp_path / "history.json")
+        await stack.enter_async_context(mine)
+        http = await stack.enter_async_context(ClientSession(timeout=PATIENCE))
+        client = Client(f"http://127.0.0.1:{port}", http)
+        await client.until(lambda m: up(m, "decode") == 4 and up(m, "prefill") == 2, "start")
+        for stopped, role, others in ((ranks_only, "decode", 2), (prompts_only, "prefill", 1)):
+            before = up(await client.metrics(), role)
+            streams = [asyncio.create_task(client.stream(200)) for _ in range(STREAMS)]
+            await client.until(lambda m: bound(m) > 0, "streams run")
+            os.kill(stopped.process.pid, signal.SIGSTOP)
+            await client.until(lambda m, o=others, r=role: up(m, r) == o, "the silence is seen")
+            assert (await client.stream(5))[0] == 200
+            os.kill(stopped.process.pid, signal.SIGCONT)
+            for status, text in await asyncio.gather(*streams):
+                assert status == 200
+                assert '"error"' not in text
+                assert text.endswith("data: [DONE]\n\n")
+            known = await client.until(lambda m, b=before, r=role: up(m, r) == b, "it is back")
+            assert bound(known) == 0
 
 
 async def engines_empty(http: ClientSession, truth: str) -> None:
