@@ -61,12 +61,12 @@ def measure(preset: str, *source: str, time_limit_s: float = TIME_LIMIT_S) -> di
 def table(cells: Cells) -> str:
     """Markdown: one row a source of requests and preset."""
     titles = (
-        "requests|preset|like equal ones|BR-0's gap|within its goal|optimum known within|"
-        "made in|checked in"
+        "requests|preset|like equal ones|prompts' share|BR-0's gap|within its goal|"
+        "optimum known within|made in|checked in"
     )
     presets = list(PRESETS)
     ordered = sorted(cells.values(), key=lambda c: (c["trace"], presets.index(c["preset"])))
-    lines = [f"| {titles.replace('|', ' | ')} |", "|---|---|--:|--:|---|--:|--:|--:|"]
+    lines = [f"| {titles.replace('|', ' | ')} |", "|---|---|--:|--:|--:|---|--:|--:|--:|"]
     lines += [f"| {' | '.join(_row(cell))} |" for cell in ordered]
     return "\n".join(lines) + "\n"
 
@@ -135,11 +135,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     sources = [["--workload", name] for name in options.workload]
     sources += [["--trace", options.trace]] if options.trace else []
-    cells = read()
+    cells, made_by = read(), revision(package_root()).model_dump()  # before results change the tree
     for source in [] if options.fill else sources or [["--workload", WORKLOAD]]:
         for preset in options.presets or list(PRESETS):
             cell = measure(preset, *source, time_limit_s=options.time_limit)
-            cell |= {"revision": revision(package_root()).model_dump()}
+            cell |= {"revision": made_by}
             cells[f"{cell['trace']} {preset}"] = cell
             document = {"machine": machine(), "seed": SEED, "cells": cells}
             write_text_atomic(RESULTS, json.dumps(document, indent=2) + "\n")
@@ -166,6 +166,7 @@ def _row(cell: Cell) -> list[str]:
         cell["trace"],
         f"`{cell['preset']}`",
         f"{cell['effective']:.1f} of {cell['active']}",
+        f"{cell['prompt_share']:.0%}",
         f"{judged / best - 1:.2%} .. {judged / bound - 1:.2%}",
         _br0(cell),
         f"{_width(cell):.2%}",

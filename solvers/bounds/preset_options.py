@@ -25,6 +25,7 @@ from solvers.bounds.production import (
     effective_requests,
     find_preset,
     placed_by,
+    prompt_share,
 )
 
 PANEL = "Requests"
@@ -48,6 +49,8 @@ class About:
         G, and the slots of each.
     active, effective
         Active requests a replica on average, and as many equal ones they are as hard to level as.
+    prompt_share
+        Share of the work that a router sees at arrival, 0 .. 1.
     """
 
     preset: str
@@ -59,6 +62,7 @@ class About:
     slots: int
     active: int
     effective: float
+    prompt_share: float
 
     @property
     def title(self) -> str:
@@ -147,6 +151,7 @@ class PresetOptions:
             slots=instance.slots,
             active=preset.active,
             effective=effective_requests(instance),
+            prompt_share=prompt_share(instance),
         )
         return Posed(instance, placed_by(instance, self.router or "br0", seed=seed), about)
 

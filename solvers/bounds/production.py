@@ -126,6 +126,21 @@ def effective_requests(instance: Instance) -> float:
     return weighted / (instance.replicas * total)
 
 
+def prompt_share(instance: Instance) -> float:
+    """Share of the work W that prompts make, sum_i o_i*s_i / W: what a router sees at arrival.
+
+    The rest, o_i*(o_i - 1)/2 of each request, is KV growth, of which BR-0 knows nothing.
+
+    Raises
+    ------
+    InputError
+        If there is no request.
+    """
+    if not instance.requests:
+        raise InputError("requests", "at least one request", 0)
+    return sum(r.prompt_tokens * r.output_tokens for r in instance.requests) / instance.total_work
+
+
 def _first(trace: Trace, requests: int) -> Trace:
     return replace(
         trace,

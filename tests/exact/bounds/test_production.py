@@ -27,6 +27,7 @@ from solvers.bounds.production import (
     effective_requests,
     find_preset,
     placed_by,
+    prompt_share,
 )
 from solvers.bounds.steps import admission_steps
 from solvers.certificate import CertificateDocument, check
@@ -98,6 +99,18 @@ def test_effective_requests_lie_between_one_alone_and_all(seed: int) -> None:
     size = effective_requests(instance)
     bound = most_active(instance) / 3
     assert 1 / 3 - 1e-9 <= size <= bound + 1e-9
+
+
+def test_the_prompts_share_of_the_work_is_what_does_not_grow() -> None:
+    """Two of 100 for a step, 200, and one of 50 for 3 steps: 50 + 51 + 52. (200 + 150)/353."""
+    assert prompt_share(alike(3, prompt=50, output=3)) == pytest.approx(350 / 353)
+
+
+def test_an_instance_without_requests_has_neither() -> None:
+    empty = Instance(2, 4, None, 1.0, 0.0, ())
+    for figure in (effective_requests, prompt_share):
+        with pytest.raises(InputError, match="at least one request"):
+            figure(empty)
 
 
 def test_an_instance_is_the_start_of_the_trace_as_its_seed_sees_it() -> None:
@@ -186,6 +199,7 @@ def cell(preset: str, *, judged: int) -> dict[str, object]:
         "replicas": PRESETS[preset].replicas,
         "active": PRESETS[preset].active,
         "effective": 31.25,
+        "prompt_share": 0.614,
         "sum_peak": judged,
         "incumbent": 102,
         "certified_bound": 100,
@@ -197,7 +211,7 @@ def cell(preset: str, *, judged: int) -> dict[str, object]:
 def test_the_table_follows_from_the_figures() -> None:
     """104 judged, 102 best known, 100 proved: gap 2/102 .. 4 %, known within 2 %."""
     lines = report.table({"a": cell("g8", judged=104)}).splitlines()
-    row = "| mine.csv | `g8` | 31.2 of 48 | 1.96% .. 4.00% | met | 2.00% | 300 s | 7.0 s |"
+    row = "| mine.csv | `g8` | 31.2 of 48 | 61% | 1.96% .. 4.00% | met | 2.00% | 300 s | 7.0 s |"
     assert row in lines
 
 
