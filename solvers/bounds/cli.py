@@ -167,7 +167,7 @@ def _show(found: Bracket, about: About | None) -> None:
     console, table = Console(), Table(show_header=False, box=None)
     if about is not None:
         show_dropped(console, about.dropped)
-        console.print(about.title)
+        console.print(about.title, markup=False)
     table.add_row("sum of peaks", f"{found.judged:,} token-steps")
     table.add_row("best known", f"{found.incumbent:,} token-steps")
     table.add_row("lower bound", f"{found.bound:,} token-steps")

@@ -136,7 +136,7 @@ class PresetOptions:
         preset, count = find_preset(self.preset), self.requests or REQUESTS
         workload = WORKLOAD if self.workload is None and self.trace is None else self.workload
         source = RequestOptions(
-            self.trace, workload, MOST_TRACE_REQUESTS if workload is None else count,
+            self.trace, workload, count if workload else max(MOST_TRACE_REQUESTS, count),
             on_error=self.on_error, start=self.start, end=self.end, columns=self.columns,
         )  # fmt: skip
         trace, dropped = source.load(seed=seed)
