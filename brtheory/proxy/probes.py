@@ -6,8 +6,10 @@ a prefill node whose KV is full, and show how far the mirror drifts from the eng
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
 
 from brtheory.errors import BrtheoryError, InputError
 from brtheory.proxy.connectors import read_bootstrap
@@ -20,7 +22,6 @@ log = logging.getLogger(__name__)
 
 RUNNING = "vllm:num_requests_running"
 KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
-_SAMPLE = re.compile(r"^(\w[\w:]*)(?:\{([^}]*)\})?\s+(\S+)", re.MULTILINE)
 _ENGINE = re.compile(r'engine="(\d+)"')
 LARGEST_METRICS = 8 << 20
 
@@ -205,14 +206,19 @@ def kv_usage(text: str) -> float | None:
 
 
 def _samples(text: str, name: str) -> Iterator[tuple[str, float]]:
-    for match in _SAMPLE.finditer(text):
-        if match.group(1) == name:
-            try:
-                value = float(match.group(3))
-            except ValueError as error:
-                raise InputError(name, "a number", match.group(3)) from error
-            if value == value and abs(value) < float("inf"):  # noqa: PLR0124  # NaN is not itself
-                yield match.group(2) or "", value
+    for match in _sample(name).finditer("\n" + text):
+        try:
+            value = float(match.group(2))
+        except ValueError as error:
+            raise InputError(name, "a number", match.group(2)) from error
+        if math.isfinite(value):
+            yield match.group(1) or "", value
+
+
+@cache
+def _sample(name: str) -> re.Pattern[str]:
+    """Of a metric; it begins with fixed text, which is found without trying every line."""
+    return re.compile(rf"\n{re.escape(name)}(?:\{{([^}}]*)\}})?[ \t]+(\S+)")
 
 
 async def _forever(probe: Callable[[], Awaitable[None]], interval_s: float) -> None:
