@@ -81,9 +81,9 @@ def _kept(found: Sequence[Any], room: Room) -> bool:
 
 def _small_cases() -> Iterator[tuple[Any, ...]]:
     for loads, slots in product(((0, 0), (0, 9), (4, 1)), ((1, 2), (3, 0), (3, 3))):
-        for sizes in ((1, 2, 3), (3, 1, 1), (2, 5, 2)):
+        for sizes in ((1, 2, 3), (3, 1, 1)):
             for reserved in product((1, 2, 4), repeat=3):
-                for free in ((4, 4), (3, 0), (2, 6)):
+                for free in ((4, 4), (3, 0)):
                     for rule in RULES:
                         yield loads, slots, sizes, Room(reserved, free), rule
 
