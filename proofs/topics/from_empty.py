@@ -278,8 +278,9 @@ def _beside_a_split(sizes: tuple[int, ...], split: tuple[tuple[int, ...], ...]) 
 R22 = Statement(
     id="R22",
     title="Slots first keeps that bound",
-    claim="From G empty replicas BR-0's tick peaks at most 2 - 1/G times the least of any split "
-    "with the slots-first key too, in sets (S_greedy above all slots).",
+    claim="False: with the slots-first key, too, and in sets (S_greedy above all slots), BR-0's "
+    "tick from G empty replicas peaks at most 2 - 1/G times the least of any split. (N18 is of "
+    "margin first.)",
     latex=r"\max_g L_g \le (2 - 1/G) \min_{\text{splits}} \max_g L_g",
     source="this project; N18 with the other key",
     about=(BalanceRoute, peak),

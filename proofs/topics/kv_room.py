@@ -200,8 +200,9 @@ def _left_cases() -> Iterator[tuple[Any, ...]]:
 R20 = Statement(
     id="R20",
     title="A tick leaves no request that has a slot and room",
-    claim="Where KV capacity binds, each of the oldest R_max requests that a tick leaves waiting "
-    "has no slot or no room on any replica.",
+    claim="False: where KV capacity binds, each of the oldest R_max requests that a tick leaves "
+    "waiting has no slot or no room on any replica. (A replica closed for want of room is not "
+    "asked again when others move up; the next tick does.)",
     latex=r"\text{left} \Rightarrow \forall g: \mathrm{cap}_g = 0 \lor "
     r"\mathrm{reserved}_i > \mathrm{free}_g",
     source="this project; T27's min(pool, slots) where KV capacity binds",

@@ -254,8 +254,9 @@ def _leaves(steps: int, share: float) -> bool:
 R21 = Statement(
     id="R21",
     title="The age rule bounds every wait",
-    claim="Where KV capacity binds, too, the window router's oldest request, past the age limit, "
-    "leaves the pool by the next tick that admits anyone; or at least some day, with room_share 1.",
+    claim="False: where KV capacity binds, too, the window router's oldest request, past the age "
+    "limit, leaves the pool by the next tick that admits anyone; or at least some day, with "
+    "room_share 1. (N17 says what remains.)",
     latex=r"\text{wait} \le \text{limit} + (p+1)\ \text{ticks}",
     source="this project; N6 without its first hypothesis",
     about=(Window,),
