@@ -14,7 +14,7 @@ from brtheory.study.results import StudyDocument
 from brtheory.study.tasks import LoadSampler
 from brtheory.traces.workloads import generate_workload
 from paper.grids import grids
-from paper.measured import exact_score, extremes, prediction, proxy, ticks, window
+from paper.measured import brackets, exact_score, extremes, prediction, proxy, ticks, window
 from paper.sources import FONT, RESULTS, read
 from paper.statements import ledger
 from paper.values import Values
@@ -41,6 +41,7 @@ def collect() -> Values:
         proxy,
         extremes,
         gap,
+        brackets,
         ledger,
     ):
         collector(values)

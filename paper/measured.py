@@ -1,10 +1,11 @@
-"""Measurements in the paper: predictors, the window router's parts, ticks, the proxy."""
+"""Measurements in the paper: predictors, the window router's parts, ticks, the proxy, brackets."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.bracket import table as bracket_table
 from benchmarks.window_report import blocks
 from benchmarks.window_report import read as read_cells
 from brtheory.analysis.extremes import log_bound_overstatement
@@ -30,6 +31,10 @@ STREAMS = (64, 512, 2000)
 PREDICTED = ("azure-2023-conv", "azure-2024-long-output", "proprietary-surrogate")
 PREDICTORS = ("survival", "learned")
 """Of the predictions measured, those the paper shows."""
+BRACKET = (
+    "requests", "preset", "like equal ones", "prompts' share", "BR-0's gap", "optimum known within",
+)  # fmt: skip
+"""Columns of the brackets the paper shows."""
 DIRECT, OURS = "direct", "brtheory"
 Row = Mapping[str, Any]
 
@@ -119,6 +124,16 @@ def proxy(values: Values) -> None:
     ]
 
 
+def brackets(values: Values) -> None:
+    """What is certified on instances of production size."""
+    cells = read(values, "bracket.json")["cells"]
+    head, *rows = _markdown_rows(bracket_table(cells))
+    values.tables["bracket"] = [
+        [row[head.index(column)].strip("`") for column in BRACKET] for row in (head, *rows)
+    ]
+    (values.texts["bracket.requests"],) = {f"{cell['requests']:,}" for cell in cells.values()}
+
+
 def extremes(values: Values) -> None:
     """How far the usual approximation of an expected maximum is off."""
     for replicas in (2, 8):
@@ -167,5 +182,5 @@ def _markdown_rows(text: str) -> list[list[str]]:
     return [
         [re.sub(r" \(\d[^)]*\)", "", cell) for cell in row]
         for row in cells
-        if not set("".join(row)) <= set("- ")
+        if not set("".join(row)) <= set(":- ")
     ]

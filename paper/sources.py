@@ -13,7 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 FONT = "Libertinus Serif"
 """Of the paper, and so of its figures."""
-COMMANDS = {"bench.json": "brtheory bench", "proxy.json": "python -m benchmarks.proxy"}
+COMMANDS = {
+    "bench.json": "brtheory bench",
+    "bracket.json": "python -m benchmarks.bracket",
+    "proxy.json": "python -m benchmarks.proxy",
+}
 """Commands of result files that do not name theirs."""
 
 

@@ -72,6 +72,15 @@ def test_the_proxy_table_has_a_line_for_every_router_but_the_direct_way(values: 
     assert values.texts["proxy.to-vllm-router"] == f"{ours / theirs:.2f}"
 
 
+def test_every_certified_bracket_is_in_the_paper(values: Values) -> None:
+    cells = json.loads((RESULTS / "bracket.json").read_text(encoding="utf-8"))["cells"].values()
+    head, *rows = values.tables["bracket"]
+    shown = {(row[0], row[1]): row[head.index("optimum known within")] for row in rows}
+    assert shown == {
+        (cell["trace"], cell["preset"]): f"{cell['optimum_known_within']:.2%}" for cell in cells
+    }
+
+
 def test_the_calibration_figure_tells_its_numbers_to_those_who_cannot_see_it(
     values: Values,
 ) -> None:
