@@ -1,7 +1,8 @@
 """Probes: health, engine metrics and bootstrap servers, apart from the load.
 
 Going down only stops new requests. A poll's numbers never decide where a request goes; they close
-a prefill node whose KV is full, and show how far the mirror drifts from the engine.
+a prefill node whose KV is full, show how far the mirror drifts from the engine, and tell of KV that
+was fetched too late.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 RUNNING = "vllm:num_requests_running"
 KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
+FETCHED_LATE = "vllm:nixl_num_notifications_after_expiry_total"
+"""KV read by decode after prefill had given it up: answered like any other."""
 _ENGINE = re.compile(r'engine="(\d+)"')
 LARGEST_METRICS = 8 << 20
 
@@ -39,6 +42,7 @@ class Probes:
         self._services = services
         upstream = services.settings.upstream
         self._rank_checks: dict[str, asyncio.Task[None]] = {}
+        self._fetched_late: dict[str, int] = {}
         self._tasks = [
             asyncio.create_task(_forever(self.check_health, upstream.health_interval_s)),
             asyncio.create_task(_forever(self.check_suspects, 0.0)),
@@ -170,7 +174,9 @@ class Probes:
             return
         if reply.status != 200 or len(reply.body) > LARGEST_METRICS:
             return
-        self._compare(workers, reply.body.decode("utf-8", "replace"))
+        text = reply.body.decode("utf-8", "replace")
+        self._compare(workers, text)
+        self._note_fetched_late(workers[0], text)
 
     def _compare(self, workers: list[Worker], text: str) -> None:
         running, usage = engine_running(text), kv_usage(text)
@@ -183,6 +189,21 @@ class Probes:
                 engine = next(iter(running), 0) if worker.rank is None else worker.rank
                 if engine in running:
                     drift[worker.name] = desk.mirror.replicas[worker.name].bound - running[engine]
+
+    def _note_fetched_late(self, worker: Worker, text: str) -> None:
+        """Tell what no answer tells: that it may rest on KV which was overwritten."""
+        late = int(sum(value for _, value in _samples(text, FETCHED_LATE)))
+        known = self._fetched_late.get(worker.url, late)
+        self._fetched_late[worker.url] = late
+        grown = late - known if late >= known else late  # a node that is new counts from zero
+        if grown:
+            self._services.telemetry.fetched_late.labels(worker.name).inc(grown)
+            log.error(
+                "%s: KV of %d requests was fetched after its lease, and may have been overwritten "
+                "by then: set connector.lease_s lower",
+                worker.name,
+                grown,
+            )
 
     def _authorization(self) -> dict[str, str]:
         key = self._services.settings.upstream.api_key

@@ -48,6 +48,9 @@ class Telemetry:
         self.connections_cut = self._counter("connections_cut", "Client connections cut")
         self.truncated = self._counter("truncated", "Streams that ended early")
         self.missing_kv = self._counter("missing_kv", "Prefill answers without KV parameters")
+        self.fetched_late = self._counter(
+            "kv_fetched_late", "KV that decode fetched after its lease", "worker"
+        )
         self.recomputed = self._counter("recomputed", "Requests preempted and prefilled again")
         self.sources = self._counter("token_source", "Streams by token count source", "source")
         self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of requests")

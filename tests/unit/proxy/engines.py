@@ -47,6 +47,7 @@ class Engine:
     gap_s: float = 0.0
     healthy: bool = True
     metrics: str = ""
+    metrics_reads: int = 0
     script: list[Behaviour] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     hold: asyncio.Event | None = None
@@ -101,6 +102,7 @@ class Engine:
         return web.Response(status=200 if self.healthy else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        self.metrics_reads += 1
         return web.Response(text=self.metrics)
 
     async def _query(self, request: web.Request) -> web.Response:

@@ -311,6 +311,21 @@ async def test_drift_against_the_engines_own_count_and_kv_usage_are_read() -> No
         assert (await task)[0] == 200
 
 
+@asynchronous
+async def test_kv_fetched_after_its_lease_is_counted_and_logged(caplog) -> None:
+    def told(count: int) -> str:
+        return f'vllm:nixl_num_notifications_after_expiry_total{{engine="0"}} {count}.0\n'
+
+    async with stack("upstream.poll_metrics=true", "upstream.metrics_interval_s=0.05") as s:
+        node = s.prefills[0]
+        # What was so before the proxy looked is not its own; a node started again counts from zero.
+        for count, grown in ((7, 0), (9, 2), (9, 2), (1, 3)):
+            node.metrics, seen = told(count), node.metrics_reads
+            await until(lambda seen=seen: node.metrics_reads >= seen + 2)
+            assert await s.metric("brtheory_kv_fetched_late_total") == grown
+    assert "p0: KV of 2 requests was fetched after its lease" in caplog.text
+
+
 def test_engine_metrics_are_read_by_engine_and_nonsense_is_left_out() -> None:
     text = 'vllm:num_requests_running{engine="3"} 2.0\nvllm:num_requests_running{engine="4"} 5\n'
     assert engine_running(text + "other 3\n# x\n") == {3: 2, 4: 5}
