@@ -169,7 +169,7 @@ def _row(cell: Cell) -> list[str]:
         f"{cell['prompt_share']:.0%}",
         f"{judged / best - 1:.2%} .. {judged / bound - 1:.2%}",
         _br0(cell),
-        f"{_width(cell):.2%}",
+        f"{best / bound - 1:.2%}",
         f"{cell['bound_s']:.0f} s",
         f"{cell['certify_s']:.1f} s",
     ]
@@ -181,10 +181,6 @@ def _br0(cell: Cell) -> str:
     if judged <= goal * cell["certified_bound"]:
         return "met"
     return "out of reach" if judged > goal * cell["incumbent"] else "not certified"
-
-
-def _width(cell: Cell) -> float:
-    return float(cell["incumbent"] / cell["certified_bound"] - 1)
 
 
 def _goal(title: str, verdicts: Mapping[str, str]) -> str:

@@ -191,8 +191,10 @@ class LoadMirror:
 
     def spare(self, replica: str, names: Sequence[str], *, avoid: Collection[str]) -> str:
         """The replica, or the emptiest other one of ``names`` where it is to be avoided."""
+        if replica not in avoid:
+            return replica
         others = [name for name in names if name not in avoid]
-        return self.emptiest(others) if replica in avoid and others else replica
+        return self.emptiest(others) if others else replica
 
     def free_tokens(self, names: Sequence[str]) -> list[int] | None:
         """KV tokens not reserved, None unless every named replica's capacity is known."""

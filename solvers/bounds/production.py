@@ -65,7 +65,7 @@ class Preset:
             load=self.active / SLOTS,
         )
         instance = replace(
-            instance_from_trace(_first(seeded(trace, seed), requests), cut), a0=A0, b0=B0
+            instance_from_trace(seeded(trace, seed).head(requests), cut), a0=A0, b0=B0
         )
         most = max(count for _, count, _, _ in _active_spans(instance))
         return replace(instance, slots=SLOTS * (most // (self.replicas * SLOTS) + 1))
@@ -139,16 +139,6 @@ def prompt_share(instance: Instance) -> float:
     if not instance.requests:
         raise InputError("requests", "at least one request", 0)
     return sum(r.prompt_tokens * r.output_tokens for r in instance.requests) / instance.total_work
-
-
-def _first(trace: Trace, requests: int) -> Trace:
-    return replace(
-        trace,
-        arrival_s=trace.arrival_s[:requests],
-        prompt_tokens=trace.prompt_tokens[:requests],
-        output_tokens=trace.output_tokens[:requests],
-        prefix_id=None,
-    )
 
 
 def _active_spans(instance: Instance) -> Iterator[tuple[int, int, float, float]]:
