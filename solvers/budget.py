@@ -39,7 +39,8 @@ class Options:
     hint
         A known assignment to start from, None for none.
     symmetry
-        Whether models forbid renumbered copies of an assignment.
+        Whether models forbid renumbered copies of an assignment; None where it was seen to pay:
+        in case B without a rule on waiting.
     textbook
         Whether milp and cpsat build the textbook model instead of the tight one, to compare.
     seed, workers
@@ -54,7 +55,7 @@ class Options:
     """
 
     hint: Assignment | None = None
-    symmetry: bool = False
+    symmetry: bool | None = None
     textbook: bool = False
     seed: int = 0
     workers: int = 1

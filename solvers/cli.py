@@ -103,11 +103,13 @@ def solve(
         ),
     ] = False,
     symmetry: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--symmetry", help="Forbid renumbered copies of an assignment (milp, cpsat, A and B)."
+            "--symmetry/--no-symmetry",
+            help="Forbid renumbered copies of an assignment (milp, cpsat, A and B). "
+            "By default where it was seen to pay: case B without a rule on waiting.",
         ),
-    ] = False,
+    ] = None,
     width: Annotated[int, typer.Option(help="States the beam keeps.", min=1)] = 1000,
     backend: Annotated[
         _Backend,

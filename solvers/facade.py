@@ -29,6 +29,7 @@ from solvers.problem import (
     TickProblem,
     first_tick,
 )
+from solvers.ready_together import as_early_as_ready, ready_together, without_idle_steps
 from solvers.result import Claim, SolveResult, Stop
 
 _CASES: Mapping[str, str] = {"brute": "ABC", "dp": "AB", "beam": "A", "milp": "ABC", "cpsat": "ABC"}
@@ -133,12 +134,29 @@ def solve_problem(
     options, budget = options or Options(), budget or Budget()
     backend, first = _backend(method), first_bound(problem)
     budget.on_progress(Progress(bound=first))
-    claim = backend(problem, budget=budget, options=options)
+    claim = _search(backend, problem, method=method, budget=budget, options=options)
     if claim.stop is Stop.INFEASIBLE:
         raise InfeasibleError(_why_infeasible(problem, backend, options))
     if first is not None and claim.stop is not Stop.EXHAUSTED:
         claim = replace(claim, bound=max(first, first if claim.bound is None else claim.bound))
     return judged(problem, claim, method=method, wall_s=budget.elapsed_s)
+
+
+def _search(
+    backend: Backend, problem: Problem, *, method: str, budget: Budget, options: Options
+) -> Claim:
+    """The backend's claim; models of free admissions leave out ready steps that do not matter."""
+    as_given = method == "brute" or options.textbook or not isinstance(problem, FreeAdmissions)
+    if as_given or (posed := ready_together(problem)) is problem:
+        return backend(problem, budget=budget, options=options)
+    if options.hint is not None:
+        options = replace(options, hint=without_idle_steps(problem, options.hint))
+    if options.symmetry is None:
+        options = replace(options, symmetry=True)
+    claim = backend(posed, budget=budget, options=options)
+    if claim.assignment is None:
+        return claim
+    return replace(claim, assignment=as_early_as_ready(problem, claim.assignment))
 
 
 def check_arguments(

@@ -1,7 +1,8 @@
 """Known assignments to start from: what routers do, where the problem's rules allow it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from brtheory.offline.assignment import Assignment, Placement
 from brtheory.offline.evaluate import Line
@@ -55,19 +56,30 @@ def _router_assignments(problem: Problem) -> Iterator[Assignment]:
             yield tuple(Placement(a.id, a.replica, 0) for a in router.tick(state))
     elif isinstance(problem, FreeAdmissions) and _replayable(problem):
         for each in (*pooled, LeastTokens()):
-            yield from _with_better_replicas(problem, replay(problem.instance, each))
+            steps = admission_steps(assignment := replay(problem.instance, each))
+            yield assignment
+            yield from _with_good_replicas(problem, steps)
+        yield from _with_good_replicas(problem, _longest_first(problem))
     elif isinstance(problem, FixedAdmissions):
         yield from _least_loaded(problem)
 
 
-def _with_better_replicas(problem: FreeAdmissions, assignment: Assignment) -> Iterator[Assignment]:
-    """The assignment, and the same admission steps with the replicas of a narrow beam."""
-    yield assignment
-    steps = admission_steps(assignment)
+def _with_good_replicas(problem: FreeAdmissions, steps: Mapping[int, int]) -> Iterator[Assignment]:
+    """The admission steps with the replicas of a narrow beam."""
     fixed = FixedAdmissions(problem.instance, problem.objective, steps)
     found = PartitionSearch(fixed, budget=Budget(), width=BEAM_WIDTH).run()
     if found.assignment is not None:
         yield found.assignment
+
+
+def _longest_first(problem: FreeAdmissions) -> dict[int, int]:
+    """Admission steps where the longest output starts first, in the slot that is free first."""
+    instance, steps = problem.instance, {}
+    free_from = [0] * (instance.replicas * instance.slots)
+    for request in sorted(instance.requests, key=lambda r: -r.output_tokens):
+        steps[request.id] = max(heappop(free_from), request.ready)
+        heappush(free_from, steps[request.id] + request.output_tokens)
+    return steps
 
 
 def _replayable(problem: FreeAdmissions) -> bool:

@@ -35,16 +35,17 @@ def schedule_model(
 
 
 def fewest_steps(problem: FreeAdmissions) -> int:
-    """Lower bound on executed steps: longest output, slot and KV energy of each ready suffix."""
+    """Lower bound on executed steps, whatever the ready steps.
+
+    Executed steps serve slots like machines: their number is at least the slots' even share, the
+    longest output, and the sum of any q + 1 outputs that some slot must serve in turn
+    (``peak_bound``). KV capacity bounds the work a step can do.
+    """
     instance = problem.instance
-    bound = max((r.output_tokens for r in instance.requests), default=0)
-    slot_energy = kv_energy = 0
-    for request in reversed(problem.ordered):
-        slot_energy += request.output_tokens
-        kv_energy += request.work
-        bound = max(bound, -(-slot_energy // (instance.replicas * instance.slots)))
-        if instance.kv_capacity is not None:
-            bound = max(bound, -(-kv_energy // (instance.replicas * instance.kv_capacity)))
+    outputs = [r.output_tokens for r in instance.requests]
+    bound = peak_bound(outputs, replicas=instance.replicas * instance.slots)
+    if instance.kv_capacity is not None:
+        bound = max(bound, -(-instance.total_work // (instance.replicas * instance.kv_capacity)))
     return bound
 
 

@@ -110,8 +110,8 @@ class FreeAdmissions:
 
     @cached_property
     def ordered(self) -> tuple[OfflineRequest, ...]:
-        """Requests by (ready step, id)."""
-        return tuple(sorted(self.instance.requests, key=lambda r: (r.ready, r.id)))
+        """Requests by ready step, the most work first."""
+        return tuple(sorted(self.instance.requests, key=lambda r: (r.ready, -r.work, r.id)))
 
     @property
     def end(self) -> int:

@@ -113,7 +113,7 @@ def _solve_schedule(
         model = schedule_model(problem, incumbent=None if known is None else known[1])
     if model.impossible:
         return Answer(None, None, None, Stop.INFEASIBLE)
-    program, x = build_schedule(model, symmetry=options.symmetry)
+    program, x = build_schedule(model, symmetry=bool(options.symmetry))
     if known is not None:
         _hint(program, model, known[0], x)
     solved = run(program, budget=budget, options=options, to_progress=progress_in(model))

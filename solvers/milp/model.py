@@ -106,7 +106,7 @@ def _solve_schedule(
         model = schedule_model(problem, incumbent=None if known is None else known[1])
     if model.impossible:
         return Answer(None, None, None, Stop.INFEASIBLE)
-    program, x = build_schedule(model, symmetry=options.symmetry)
+    program, x = build_schedule(model, symmetry=bool(options.symmetry))
     start = None if known is None else _start_values(model, known[0], x)
     progress = progress_in(model)
     solved = run(program, budget=budget, options=options, start=start, to_progress=progress)
