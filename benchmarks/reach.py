@@ -73,6 +73,7 @@ MODELS: tuple[Literal["milp"], Literal["cpsat"]] = ("milp", "cpsat")
 GOALS = (
     Goal(Shape("B", 3, 2, work_conserving=True), 16, ("dp", *MODELS)),
     Goal(Shape("A", 4, 4), 200, ("dp",)),
+    Goal(Shape("B", 3, 2), 12, MODELS),
     Goal(Shape("B", 2, 3), 12, MODELS),
     Goal(Shape("A", 2, 8), 2000, ("dp",)),
     Goal(Shape("A", 3, 4), 2000, ("dp",)),
