@@ -12,9 +12,11 @@ from brtheory.offline.evaluate import evaluate
 from brtheory.offline.instance import OfflineRequest
 from brtheory.routers.baselines import LeastOf
 from brtheory.routers.reference import BalanceRoute, BalanceRouteHorizon
+from solvers.ready_together import ready_together, without_idle_steps
 
 _IMBALANCE = (imbalance, margins, peak)
 _TICK = (BalanceRoute, BalanceRouteHorizon)
+_HOLDING = (ready_together, without_idle_steps)
 _EXTREMES = (expected_max_exponential, expected_max_uniform)
 
 THEOREMS: dict[str, tuple[object, ...]] = {
@@ -27,6 +29,10 @@ THEOREMS: dict[str, tuple[object, ...]] = {
     "Imbalance.reflected_walk": _IMBALANCE,
     "Conservation.conservation": (evaluate, OfflineRequest),
     "Conservation.imbalance_is_barrier_time": (evaluate, OfflineRequest),
+    "Holding.same_loads": _HOLDING,
+    "Holding.one_piece": _HOLDING,
+    "Holding.nothing_else": _HOLDING,
+    "Holding.not_before": _HOLDING,
     "Adversary.ratio_attained": (LeastOf,),
     "Adversary.ratio_never_exceeded": (LeastOf,),
     "Tick.tick_guarantees": _TICK,

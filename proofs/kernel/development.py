@@ -18,7 +18,15 @@ from proofs.kernel.toolchain import KernelError, run_program
 
 SOURCES = Path(__file__).parent
 LIBRARY = "Kernel"
-MODULES = ("Imbalance", "Conservation", "Adversary", "Tick", "BalanceRoute", "Extremes")
+MODULES = (
+    "Imbalance",
+    "Conservation",
+    "Holding",
+    "Adversary",
+    "Tick",
+    "BalanceRoute",
+    "Extremes",
+)
 """In an order in which each file comes after those it needs."""
 
 AXIOM_FREE = "Closed under the global context"
