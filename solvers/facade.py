@@ -145,9 +145,11 @@ def solve_problem(
 def _search(
     backend: Backend, problem: Problem, *, method: str, budget: Budget, options: Options
 ) -> Claim:
-    """The backend's claim; models of free admissions leave out ready steps that do not matter."""
-    as_given = method == "brute" or options.textbook or not isinstance(problem, FreeAdmissions)
-    if as_given or (posed := ready_together(problem)) is problem:
+    """The backend's claim; ready steps that do not matter (N19) are for brute force only."""
+    if not isinstance(problem, FreeAdmissions) or method == "brute" or options.textbook:
+        return backend(problem, budget=budget, options=options)
+    posed = ready_together(problem)
+    if posed is problem:
         return backend(problem, budget=budget, options=options)
     if options.hint is not None:
         options = replace(options, hint=without_idle_steps(problem, options.hint))

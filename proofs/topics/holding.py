@@ -11,10 +11,11 @@ from proofs.layers.kernel import kernel
 from proofs.layers.search import exhaustive
 from proofs.statement import Statement
 from solvers.facade import solve_problem
+from solvers.objective import ObjectiveName
 from solvers.problem import FreeAdmissions
 from solvers.ready_together import as_early_as_ready, ready_together, without_idle_steps
 
-OBJECTIVES = ("time", "imbalance")
+OBJECTIVES: tuple[ObjectiveName, ...] = ("time", "imbalance")
 OUTPUTS = (2, 1, 3)
 PROMPTS = (4, 1, 2)
 

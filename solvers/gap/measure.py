@@ -20,8 +20,10 @@ from solvers.first_bound import first_bound
 from solvers.gap.document import AnyAdmissions, GapFacts, RouterFacts, SameAdmissions
 from solvers.gap.hold import HoldPoint
 from solvers.gap.policies import find_policy, replay_policy
+from solvers.incumbents import best_known
 from solvers.objective import ObjectiveName
 from solvers.problem import FixedAdmissions, FreeAdmissions, admission_steps
+from solvers.ready_together import ready_together
 from solvers.result import SolveResult
 
 MEMORY_BYTES = 1 << 30
@@ -132,7 +134,8 @@ def measure(
     seed
         Of the routers that draw.
     fastest
-        What is known of case B with unlimited hold; None to rely on steps and work alone.
+        What is known of case B with unlimited hold; None to rely on steps and work below, and above
+        on the best known assignment of all requests at once (N19).
     on_router
         Called with 1 after each router.
 
@@ -148,9 +151,10 @@ def measure(
         on_router(1)
     times = [_value(instance, assignment, "time") for _, assignment, _ in replays]
     fixed_best = [fixed.incumbent for _, _, fixed in replays]
-    free_best, free_bound = (None, None) if fastest is None else fastest.ends
+    free = FreeAdmissions(instance, "time")
+    free_best, free_bound = _without_search(free) if fastest is None else fastest.ends
     best = min(_known([*times, *fixed_best, free_best]))
-    bound = max(_known([first_bound(FreeAdmissions(instance, "time")), free_bound]))
+    bound = max(_known([first_bound(free), free_bound]))
     return [
         RouterGap(
             router=name,
@@ -170,6 +174,11 @@ def placement_ratio(
     assignment = replay_policy(instance, find_policy(router), seed=seed)
     fixed = _solve_fixed(instance, assignment, time_limit_s)
     return _gap(_value(instance, assignment, "time"), fixed).relative[0]
+
+
+def _without_search(free: FreeAdmissions) -> tuple[int | None, None]:
+    known = best_known(ready_together(free), None)
+    return (None if known is None else known[1]), None
 
 
 def _value(instance: Instance, assignment: Assignment, objective: ObjectiveName) -> int:

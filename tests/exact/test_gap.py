@@ -40,6 +40,17 @@ def test_an_open_interval_keeps_both_ends_and_zero_has_no_ratio() -> None:
     assert Gap(value=3, incumbent=None, bound=0).absolute == (None, 3)
 
 
+def test_unsolved_the_fastest_known_schedule_waits_for_every_request() -> None:
+    """Two requests, the second ready late: routers take two steps, both at once are one.
+
+    p = q = 1: 2 steps and peaks 5 + 5 are 12; one step with peak 5 is 6, and no less is possible.
+    """
+    requests = (OfflineRequest(0, 0, 5, 1), OfflineRequest(1, 9, 5, 1))
+    instance = Instance(2, 1, None, 1.0, 1.0, requests)
+    (found,) = measure(instance, ["jsq"], time_limit_s=10.0, seed=0, fastest=None)
+    assert (found.time_any.value, found.time_any.incumbent, found.time_any.bound) == (12, 6, 6)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_gaps_agree_with_brute_force(seed: int) -> None:
     """Case A at each router's admissions, and case B over all schedules."""
