@@ -43,11 +43,12 @@ for method in ("brute", "dp", "milp", "cpsat"):
     print(f"{method:>6}: optimum {result.incumbent}, judged {judged.imbalance_total}")
 
 # %% [markdown]
-# ## Two honest yardsticks
+# ## Three honest yardsticks
 #
-# *Same admissions*: the best replicas at the router's own admission steps. *Any admissions*: the
-# fastest schedule that serves every request. Imbalance is compared at the same admissions only:
-# where admissions are free, holding requests back lowers imbalance and costs time.
+# *Same admissions*: the best replicas at the router's own admission steps. *Work-conserving*: the
+# fastest schedule in which nobody waits beside a free slot. *Any admissions*: the fastest schedule
+# of all, which may wait until every request is there. Imbalance is compared at the same admissions
+# only: where admissions are free, holding requests back lowers imbalance and costs time.
 
 # %%
 families = ["tiny"] if SMOKE else ["tiny", "small", "heavy-tailed", "adversarial"]

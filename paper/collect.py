@@ -117,12 +117,20 @@ def gap(values: Values) -> None:
     values.texts["gap.largest"] = str(max(case.requests for case in document.cases))
     values.texts["gap.limit"] = f"{document.settings.time_limit_s:g} s"
     values.tables["gap"] = [
-        ["router", "time, same admissions", "imbalance, same admissions", "time, any", "worst"]
+        [
+            "router",
+            "time, same admissions",
+            "imbalance, same admissions",
+            "time, conserving",
+            "time, any",
+            "worst",
+        ]
     ] + [
         [
             summary.router,
             interval_text(summary.same_admissions_time.mean),
             interval_text(summary.same_admissions_imbalance.mean),
+            interval_text(summary.work_conserving_time.mean),
             interval_text(summary.any_admissions_time.mean),
             wording.percent(summary.same_admissions_time.largest[0]),
         ]

@@ -35,11 +35,12 @@ def best_known(problem: Problem, hint: Assignment | None) -> tuple[Assignment, i
     candidates.extend(_router_assignments(problem))
     # In case C more admissions come first; in A and B all assignments have equally many.
     return min(
-        _judged(problem, candidates), key=lambda pair: (-len(pair[0]), pair[1]), default=None
+        obeying(problem, candidates), key=lambda pair: (-len(pair[0]), pair[1]), default=None
     )
 
 
-def _judged(problem: Problem, candidates: Iterable[Assignment]) -> Iterator[tuple[Assignment, int]]:
+def obeying(problem: Problem, candidates: Iterable[Assignment]) -> Iterator[tuple[Assignment, int]]:
+    """Those candidates that obey every rule of the problem, with the objective."""
     for assignment in candidates:
         try:
             yield assignment, judged_value(problem, assignment)

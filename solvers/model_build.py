@@ -35,18 +35,31 @@ def schedule_model(
 
 
 def fewest_steps(problem: FreeAdmissions) -> int:
-    """Lower bound on executed steps, whatever the ready steps.
+    """Lower bound on executed steps.
 
     Executed steps serve slots like machines: their number is at least the slots' even share, the
     longest output, and the sum of any q + 1 outputs that some slot must serve in turn
-    (``peak_bound``). KV capacity bounds the work a step can do.
+    (``peak_bound``). KV capacity bounds the work a step can do. Where nobody waits beside a free
+    slot a step is executed whenever a request is ready and not done: for as many steps as its
+    output at least.
     """
     instance = problem.instance
     outputs = [r.output_tokens for r in instance.requests]
     bound = peak_bound(outputs, replicas=instance.replicas * instance.slots)
     if instance.kv_capacity is not None:
         bound = max(bound, -(-instance.total_work // (instance.replicas * instance.kv_capacity)))
-    return bound
+    return max(bound, _busy_steps(problem)) if problem.work_conserving else bound
+
+
+def _busy_steps(problem: FreeAdmissions) -> int:
+    """Steps in the union of [ready, ready + output), without requests that no replica reserves."""
+    capacity, busy, end = problem.instance.kv_capacity, 0, 0
+    for request in problem.ordered:
+        if capacity is None or request.prompt_tokens + request.output_tokens <= capacity:
+            done = request.ready + request.output_tokens
+            busy += max(0, done - max(end, request.ready))
+            end = max(end, done)
+    return busy
 
 
 def _check_terms(terms: int) -> None:

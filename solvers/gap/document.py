@@ -37,8 +37,14 @@ class SameAdmissions(Contract):
     barrier_time: GapFacts = Field(description="p*steps + q*sum of peaks, p:q = b0:a0.")
 
 
+class WorkConserving(Contract):
+    """Against the fastest schedule in which nobody waits beside a free slot (case B)."""
+
+    barrier_time: GapFacts = Field(description="p*steps + q*sum of peaks, p:q = b0:a0.")
+
+
 class AnyAdmissions(Contract):
-    """Against the fastest schedule that serves every request (case B, any hold)."""
+    """Against the fastest schedule of all, which may wait for every request (case B, any hold)."""
 
     barrier_time: GapFacts = Field(description="p*steps + q*sum of peaks, p:q = b0:a0.")
 
@@ -48,6 +54,9 @@ class RouterFacts(Contract):
 
     router: str
     same_admissions: SameAdmissions
+    work_conserving: WorkConserving | None = Field(
+        description="Null where no schedule obeys the rule. Below 0 where the policy waited."
+    )
     any_admissions: AnyAdmissions
 
 
@@ -63,7 +72,11 @@ class Decomposition(Contract):
         description="The exact tick against the best replicas at its own admissions."
     )
     online: Ends[int] | None = Field(
-        description="The best replicas at the exact tick's admissions against the best schedule."
+        description="The best replicas at the exact tick's admissions against the fastest schedule "
+        "in which nobody waits beside a free slot."
+    )
+    holding: Ends[int] | None = Field(
+        description="That schedule against the fastest of all, which may wait for every request."
     )
     perfect_prediction: int | None = Field(
         description="What BR-H with true lengths saves against BR-0."
@@ -125,6 +138,7 @@ class RouterSummary(Contract):
     proved: int = Field(description="Instances whose optimum at the same admissions is proved.")
     same_admissions_time: Spread
     same_admissions_imbalance: Spread
+    work_conserving_time: Spread
     any_admissions_time: Spread
 
 

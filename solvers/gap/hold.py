@@ -103,6 +103,11 @@ def unlimited_point(curve: Sequence[HoldPoint]) -> HoldPoint:
     return next(point for point in curve if point.hold is None and not point.work_conserving)
 
 
+def conserving_point(curve: Sequence[HoldPoint]) -> HoldPoint:
+    """The fastest schedule in which nobody waits beside a free slot."""
+    return next(point for point in curve if point.work_conserving)
+
+
 def tightened(curve: Sequence[HoldPoint]) -> list[HoldPoint]:
     """The same curve, shortest hold first, with what each point says about the others."""
     incumbents = accumulate((point.incumbent for point in curve), _least)

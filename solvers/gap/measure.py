@@ -2,9 +2,10 @@
 
 A gap is an interval unless optimality is proved: with value A of the router, incumbent and bound of
 the optimum, [(A - incumbent)/incumbent, (A - bound)/bound], beside the absolute one. Where the
-denominator is 0 the ratio is None. Two yardsticks:
+denominator is 0 the ratio is None. Three yardsticks:
 
     same admissions   case A: the router's own admission steps, the best replicas
+    work-conserving   case B: barrier time of schedules in which nobody waits beside a free slot
     any admissions    case B: barrier time of every schedule that serves all requests
 """
 
@@ -17,10 +18,16 @@ from solvers.budget import Budget
 from solvers.certify import judged_value
 from solvers.facade import solve_problem
 from solvers.first_bound import first_bound
-from solvers.gap.document import AnyAdmissions, GapFacts, RouterFacts, SameAdmissions
-from solvers.gap.hold import HoldPoint
+from solvers.gap.document import (
+    AnyAdmissions,
+    GapFacts,
+    RouterFacts,
+    SameAdmissions,
+    WorkConserving,
+)
+from solvers.gap.hold import HoldPoint, conserving_point, unlimited_point
 from solvers.gap.policies import find_policy, replay_policy
-from solvers.incumbents import best_known
+from solvers.incumbents import best_known, obeying
 from solvers.objective import ObjectiveName
 from solvers.problem import FixedAdmissions, FreeAdmissions, admission_steps
 from solvers.ready_together import ready_together
@@ -91,6 +98,9 @@ class RouterGap:
     imbalance, time
         Gaps to the best replicas at its own admission steps (case A), in tokens and in the
         integer unit of barrier time.
+    time_conserving
+        Gap of barrier time to the best schedule in which nobody waits beside a free slot, None
+        where there is no such schedule. Negative for a policy that gained by waiting.
     time_any
         Gap of barrier time to the best schedule at all (case B).
     """
@@ -99,6 +109,7 @@ class RouterGap:
     assignment: Assignment
     imbalance: Gap
     time: Gap
+    time_conserving: Gap | None
     time_any: Gap
 
     def facts(self) -> RouterFacts:
@@ -108,6 +119,9 @@ class RouterGap:
             same_admissions=SameAdmissions(
                 imbalance=self.imbalance.facts(), barrier_time=self.time.facts()
             ),
+            work_conserving=None
+            if self.time_conserving is None
+            else WorkConserving(barrier_time=self.time_conserving.facts()),
             any_admissions=AnyAdmissions(barrier_time=self.time_any.facts()),
         )
 
@@ -118,7 +132,7 @@ def measure(
     *,
     time_limit_s: float,
     seed: int,
-    fastest: HoldPoint | None = None,
+    curve: Sequence[HoldPoint] | None = None,
     on_router: Callable[[int], None] = lambda _count: None,
 ) -> list[RouterGap]:
     """Replay policies on an instance and bound what each of them loses.
@@ -133,9 +147,9 @@ def measure(
         For each solve.
     seed
         Of the routers that draw.
-    fastest
-        What is known of case B with unlimited hold; None to rely on steps and work below, and above
-        on the best known assignment of all requests at once (N19).
+    curve
+        What is known of case B (``hold_curve``); None to rely on steps and work below, and above on
+        the best known assignments: of all requests at once for any admissions (N19).
     on_router
         Called with 1 after each router.
 
@@ -151,16 +165,22 @@ def measure(
         on_router(1)
     times = [_value(instance, assignment, "time") for _, assignment, _ in replays]
     fixed_best = [fixed.incumbent for _, _, fixed in replays]
-    free = FreeAdmissions(instance, "time")
-    free_best, free_bound = _without_search(free) if fastest is None else fastest.ends
-    best = min(_known([*times, *fixed_best, free_best]))
-    bound = max(_known([first_bound(free), free_bound]))
+    done = [assignment for _, assignment, _ in replays]
+    done += [fixed.assignment for _, _, fixed in replays if fixed.assignment is not None]
+    unlimited = None if curve is None else unlimited_point(curve)
+    free_best, bound = _ends(FreeAdmissions(instance, "time"), unlimited)
+    conserving = _conserving_ends(instance, curve, done)
+    conserving_best = None if conserving is None else conserving[0]
+    best = min(_known([*times, *fixed_best, conserving_best, free_best]))
     return [
         RouterGap(
             router=name,
             assignment=assignment,
             imbalance=_imbalance_gap(instance, assignment, fixed),
             time=_gap(time, fixed),
+            time_conserving=None
+            if conserving is None
+            else Gap(time, conserving[0], max(bound, conserving[1])),
             time_any=Gap(time, best, min(bound, best)),
         )
         for (name, assignment, fixed), time in zip(replays, times, strict=True)
@@ -176,9 +196,27 @@ def placement_ratio(
     return _gap(_value(instance, assignment, "time"), fixed).relative[0]
 
 
-def _without_search(free: FreeAdmissions) -> tuple[int | None, None]:
-    known = best_known(ready_together(free), None)
-    return (None if known is None else known[1]), None
+def _ends(problem: FreeAdmissions, point: HoldPoint | None) -> tuple[int | None, int]:
+    """Incumbent and bound of case B: as solved, or without a search."""
+    found: tuple[int | None, int | None] = (None, None)
+    if point is not None:
+        found = point.ends
+    elif (known := best_known(ready_together(problem), None)) is not None:
+        found = known[1], None
+    return found[0], max(_known([first_bound(problem), found[1]]))
+
+
+def _conserving_ends(
+    instance: Instance, curve: Sequence[HoldPoint] | None, done: Iterable[Assignment]
+) -> tuple[int | None, int] | None:
+    """The same where nobody waits beside a free slot; None if no schedule obeys that."""
+    problem = FreeAdmissions(instance, "time", work_conserving=True)
+    point = None if curve is None else conserving_point(curve)
+    if point is not None and point.feasible is False:
+        return None
+    best, bound = _ends(problem, point)
+    obedient = (value for _, value in obeying(problem, done))
+    return min(_known([best, *obedient]), default=None), bound
 
 
 def _value(instance: Instance, assignment: Assignment, objective: ObjectiveName) -> int:

@@ -17,7 +17,12 @@ _GAP_COLUMNS = {
     "relative_most": _REAL,
     "proved": pl.Boolean,
 }
-YARDSTICKS = ("same_admissions_time", "same_admissions_imbalance", "any_admissions_time")
+YARDSTICKS = (
+    "same_admissions_time",
+    "same_admissions_imbalance",
+    "work_conserving_time",
+    "any_admissions_time",
+)
 COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "case": pl.String,
     "family": pl.String,
@@ -66,6 +71,7 @@ def _record(case: CaseFacts, router: RouterFacts) -> dict[str, object]:
     gaps = (
         router.same_admissions.barrier_time,
         router.same_admissions.imbalance,
+        None if router.work_conserving is None else router.work_conserving.barrier_time,
         router.any_admissions.barrier_time,
     )
     record: dict[str, object] = {
@@ -85,7 +91,9 @@ def _record(case: CaseFacts, router: RouterFacts) -> dict[str, object]:
     return record
 
 
-def _columns(gap: GapFacts) -> dict[str, object]:
+def _columns(gap: GapFacts | None) -> dict[str, object]:
+    if gap is None:
+        return dict.fromkeys(_GAP_COLUMNS)
     return {
         "value": gap.value,
         "incumbent": gap.incumbent,

@@ -74,6 +74,7 @@ def _router_row(summary: RouterSummary) -> Row:
     spreads = (
         summary.same_admissions_time,
         summary.same_admissions_imbalance,
+        summary.work_conserving_time,
         summary.any_admissions_time,
     )
     cells = [f"{summary.proved} of {summary.cases}", *(interval_text(s.mean) for s in spreads)]

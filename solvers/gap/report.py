@@ -21,7 +21,7 @@ from solvers.gap.document import (
     WorstFacts,
 )
 from solvers.gap.families import Family
-from solvers.gap.hold import FREE_REQUESTS, POINTS, hold_curve, unlimited_point
+from solvers.gap.hold import FREE_REQUESTS, POINTS, hold_curve
 from solvers.gap.measure import RouterGap, measure, placement_ratio
 from solvers.gap.shrink import shrink
 from solvers.objective import time_weights
@@ -170,7 +170,7 @@ def _measured(case: Case, order: Order, on_done: Callable[[int], None]) -> Measu
         order.routers,
         time_limit_s=order.time_limit_s,
         seed=order.seed,
-        fastest=None if curve is None else unlimited_point(curve),
+        curve=curve,
         on_router=on_done,
     )
     return Measured(case, gaps, None if curve is None else [point.facts() for point in curve])
@@ -211,6 +211,9 @@ def _summary(router: str, measured: Sequence[Measured]) -> RouterSummary:
         proved=sum(gap.time.proved for gap in gaps),
         same_admissions_time=_spread([gap.time.relative for gap in gaps]),
         same_admissions_imbalance=_spread([gap.imbalance.relative for gap in gaps]),
+        work_conserving_time=_spread(
+            [gap.time_conserving.relative for gap in gaps if gap.time_conserving is not None]
+        ),
         any_admissions_time=_spread([gap.time_any.relative for gap in gaps]),
     )
 

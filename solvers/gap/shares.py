@@ -29,7 +29,11 @@ class Part:
 PARTS = {
     "online": Part(
         "deciding online",
-        "best replicas at the exact tick's admissions, against the fastest schedule of all",
+        "best replicas at the exact tick's admissions, against the fastest schedule in which "
+        "nobody waits beside a free slot",
+    ),
+    "holding": Part(
+        "not waiting", "that schedule against the fastest of all, which may wait for every request"
     ),
     "greedy_ticks": Part(
         "tick by tick",

@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 
 from brtheory.core.requests import Request
 from brtheory.core.tick import TickState
+from brtheory.offline.evaluate import evaluate
 from brtheory.offline.generate import random_instance
 from brtheory.offline.instance import Instance, OfflineRequest
+from brtheory.routers.baselines import LeastTokens, PoolFifo
+from brtheory.simulation.replay import replay
 from solvers.budget import Budget
 from solvers.facade import solve_problem
 from solvers.first_bound import first_bound
+from solvers.incumbents import obeying
+from solvers.model_build import fewest_steps
 from solvers.problem import FixedAdmissions, FreeAdmissions, TickProblem
 from solvers.result import Stop
 from tests.exact.problems import fifo_steps, tiny_instance
@@ -61,3 +66,23 @@ def test_a_search_stopped_at_once_knows_it(method: str, case: type[FixedAdmissio
 def test_a_tick_has_none() -> None:
     state = TickState(loads=[[1], [2]], free_slots=[1, 1], pool=[Request(0, 5)])
     assert first_bound(TickProblem(state, "imbalance")) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_schedule_that_never_waits_beside_a_free_slot_has_fewer_steps(seed: int) -> None:
+    """What routers do, where it obeys the rule; requests far apart, so that their number binds."""
+    instance = tiny_instance(seed, requests=5, kv=seed % 2 == 1, latest_ready=25)
+    problem = FreeAdmissions(instance, "time", work_conserving=True)
+    done = [replay(instance, router) for router in (PoolFifo(), LeastTokens())]
+    found = [assignment for assignment, _ in obeying(problem, done)]
+    assert found
+    assert all(evaluate(instance, each).steps >= fewest_steps(problem) for each in found)
+
+
+def test_steps_with_a_request_are_counted_where_nobody_waits() -> None:
+    """Outputs 3 at step 0, 2 at 2 and 2 at 9: steps 0 .. 3 and 9 .. 10; held together only 3."""
+    rows = enumerate(((0, 3), (2, 2), (9, 2)))
+    requests = tuple(OfflineRequest(i, ready, 1, output) for i, (ready, output) in rows)
+    instance = Instance(2, 2, None, 1.0, 1.0, requests)
+    assert fewest_steps(FreeAdmissions(instance, "time", work_conserving=True)) == 6
+    assert fewest_steps(FreeAdmissions(instance, "time")) == 3

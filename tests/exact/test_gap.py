@@ -16,7 +16,7 @@ from solvers.facade import solve
 from solvers.gap.cuts import Cut, random_cut
 from solvers.gap.decomposition import decomposition
 from solvers.gap.families import families, find_family, trace_family
-from solvers.gap.hold import HOLDS, HoldPoint, hold_curve, tightened, unlimited_point
+from solvers.gap.hold import HOLDS, HoldPoint, hold_curve, tightened
 from solvers.gap.measure import Gap, measure
 from solvers.gap.policies import find_policy, replay_policy
 from solvers.gap.shrink import shrink
@@ -44,11 +44,13 @@ def test_unsolved_the_fastest_known_schedule_waits_for_every_request() -> None:
     """Two requests, the second ready late: routers take two steps, both at once are one.
 
     p = q = 1: 2 steps and peaks 5 + 5 are 12; one step with peak 5 is 6, and no less is possible.
+    Who never waits beside a free slot takes 2 steps, too; work bounds the peaks by 10/2.
     """
     requests = (OfflineRequest(0, 0, 5, 1), OfflineRequest(1, 9, 5, 1))
     instance = Instance(2, 1, None, 1.0, 1.0, requests)
-    (found,) = measure(instance, ["jsq"], time_limit_s=10.0, seed=0, fastest=None)
+    (found,) = measure(instance, ["jsq"], time_limit_s=10.0, seed=0)
     assert (found.time_any.value, found.time_any.incumbent, found.time_any.bound) == (12, 6, 6)
+    assert (found.time_conserving.incumbent, found.time_conserving.bound) == (12, 7)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -58,8 +60,9 @@ def test_gaps_agree_with_brute_force(seed: int) -> None:
         seed, requests=4, replicas=2, slots=2, latest_ready=2, longest_output=3
     )
     free = solve(instance, method="brute", case="B", objective="time")
-    fastest = unlimited_point(hold_curve(instance, time_limit_s=60.0))
-    for found in measure(instance, ROUTERS, time_limit_s=20.0, seed=0, fastest=fastest):
+    busy = solve(instance, method="brute", case="B", objective="time", work_conserving=True)
+    curve = hold_curve(instance, time_limit_s=60.0)
+    for found in measure(instance, ROUTERS, time_limit_s=20.0, seed=0, curve=curve):
         steps = {p.id: p.step for p in found.assignment}
         verdict = evaluate(instance, found.assignment)
         for mine, objective in ((found.time, "time"), (found.imbalance, "imbalance")):
@@ -68,7 +71,8 @@ def test_gaps_agree_with_brute_force(seed: int) -> None:
         assert found.imbalance.value == verdict.imbalance_total
         # b0/a0 = 0.01/1e-7 = 100000
         assert found.time.value == 100_000 * verdict.steps + verdict.sum_peak
-        assert (found.time_any.incumbent, found.time_any.bound) == (free.incumbent, free.incumbent)
+        for mine, best in ((found.time_any, free), (found.time_conserving, busy)):
+            assert (mine.incumbent, mine.bound) == (best.incumbent, best.incumbent)
 
 
 def test_without_a_proof_the_interval_still_holds() -> None:
@@ -81,19 +85,24 @@ def test_without_a_proof_the_interval_still_holds() -> None:
         assert rushed.time.bound <= best.time.incumbent <= rushed.time.incumbent
         assert rushed.imbalance.bound <= best.imbalance.incumbent <= rushed.imbalance.incumbent
         assert rushed.time_any.bound <= rushed.time_any.incumbent <= rushed.time_any.value
+        assert rushed.time_any.bound <= rushed.time_conserving.bound
+        assert rushed.time_any.incumbent <= rushed.time_conserving.incumbent
+        assert rushed.time_conserving.bound <= rushed.time_conserving.incumbent
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_decomposition_adds_up(seed: int) -> None:
-    """BR-0 - fastest = two-stage rule + greedy ticks + online where all optima are proved."""
+    """BR-0 - fastest = rule + greedy ticks + online + holding where all optima are proved."""
     instance = tiny_instance(seed, requests=6, replicas=2, slots=2)
-    fastest = unlimited_point(hold_curve(instance, time_limit_s=60.0))
-    found = measure(instance, ROUTERS, time_limit_s=60.0, seed=0, fastest=fastest)
+    curve = hold_curve(instance, time_limit_s=60.0)
+    found = measure(instance, ROUTERS, time_limit_s=60.0, seed=0, curve=curve)
     assert all(each.time.proved and each.time_any.proved for each in found)
     parts, by_name = decomposition(found), {each.router: each for each in found}
-    total = by_name["br0"].time_any.absolute
     greedy, online, rule = parts.greedy_ticks, parts.online, parts.two_stage_rule
-    assert tuple(rule + g + o for g, o in zip(greedy, online, strict=True)) == total
+    busy = tuple(rule + g + o for g, o in zip(greedy, online, strict=True))
+    assert busy == by_name["br0"].time_conserving.absolute
+    total = tuple(b + h for b, h in zip(busy, parts.holding, strict=True))
+    assert total == by_name["br0"].time_any.absolute
     assert parts.placement == list(by_name["br0"].time.absolute)
     brh, survival = by_name["brh"].time.value, by_name["brh:survival"].time.value
     assert parts.prediction_error == survival - brh
@@ -105,15 +114,15 @@ def test_what_was_not_replayed_costs_nothing_known() -> None:
     assert set(decomposition([]).model_dump().values()) == {None}
 
 
-def test_an_open_interval_of_the_online_part_holds_the_proved_one() -> None:
+def test_an_open_interval_of_a_part_holds_the_proved_one() -> None:
     """With no time to solve, the part widens around the truth."""
     instance = tiny_instance(7, requests=6, replicas=2, slots=2)
-    fastest = unlimited_point(hold_curve(instance, time_limit_s=60.0))
+    curve = hold_curve(instance, time_limit_s=60.0)
     exact, rushed = (
-        decomposition(measure(instance, ["exact-tick"], time_limit_s=limit, seed=0, fastest=known))
-        for limit, known in ((60.0, fastest), (0.0, None))
+        decomposition(measure(instance, ["exact-tick"], time_limit_s=limit, seed=0, curve=known))
+        for limit, known in ((60.0, curve), (0.0, None))
     )
-    for name in ("greedy_ticks", "online"):
+    for name in ("greedy_ticks", "online", "holding"):
         (low, high), (low_rushed, high_rushed) = getattr(exact, name), getattr(rushed, name)
         assert low_rushed <= low == high <= high_rushed
 

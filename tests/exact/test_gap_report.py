@@ -181,10 +181,10 @@ def test_the_page_labels_what_is_proved(page: str, document: GapDocument) -> Non
 
 
 def test_shares_add_up_where_everything_is_measured(document: GapDocument) -> None:
-    """Online + tick by tick + two-stage rule = BR-0's mean gap to the fastest, over its time."""
+    """Online + tick by tick + rule = BR-0's mean gap to the fastest conserving, over its time."""
     assert all(r.same_admissions.barrier_time.proved for c in document.cases for r in c.routers)
     shares = mean_shares(document)
-    br0 = [case.routers[1].any_admissions.barrier_time for case in document.cases]
+    br0 = [case.routers[1].work_conserving.barrier_time for case in document.cases]
     for end in (0, 1):
         total = sum(gap.absolute[end] / gap.value for gap in br0) / len(br0)
         parts = sum(shares[name].ends[end] for name in ("online", "greedy_ticks", "two_stage_rule"))
