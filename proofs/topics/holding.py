@@ -69,10 +69,8 @@ def _instance(ready: Any, *, slots: int, capacity: int | None) -> Instance:
 N19 = Statement(
     id="N19",
     title="Ready steps do not matter where holding is free",
-    claim="Keep the executed steps of a schedule and let them follow one another from the last "
-    "ready step on: no request starts before it is ready and every step has the loads it had. So "
-    "with free admissions and no limit on holding some optimum, of barrier time and of imbalance, "
-    "is one of the problem in which all requests are ready together.",
+    claim="With free admissions and no limit on holding some optimum of either objective has all "
+    "requests ready together: executed steps can follow one another from the last ready step on.",
     latex=r"k \text{ executed} \;\Rightarrow\; L'_g\bigl(R + \mathrm{rank}(k)\bigr) = L_g(k)"
     r"\quad\text{for every } g",
     hypotheses=("no limit on holding, no rule against waiting beside a free slot",),
