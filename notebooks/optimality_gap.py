@@ -72,9 +72,9 @@ gap_strips(document, YARDSTICKS[0])
 gap_strips(document, next(each for each in YARDSTICKS if each.name == "time-conserving"))
 
 # %% [markdown]
-# Against the fastest schedule in which nobody waits beside a free slot some intervals are long: with
-# admission steps free, optima are proved on the smallest instances only, and an honest answer for
-# the others is "between". Left of 0 a router waited, and gained by it.
+# Against the fastest schedule in which nobody waits beside a free slot some intervals are long:
+# with admission steps free, optima are proved on the smallest instances only, and an honest answer
+# for the others is "between". Left of 0 a router waited, and gained by it.
 
 # %% [markdown]
 # ## Where the gap comes from
