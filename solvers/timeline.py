@@ -96,6 +96,6 @@ def _bound_lines(weights_first: Sequence[int], *, replicas: int) -> list[Line]:
     ordered = sorted(weights_first, reverse=True)
     lines = [(sum(ordered), len(ordered)), (replicas * ordered[0], replicas)]
     for q in range(1, (len(ordered) - 1) // replicas + 1):
-        among = ordered[: q * replicas + 1][-(q + 1) :]
+        among = ordered[q * replicas - q : q * replicas + 1]
         lines.append((replicas * sum(among), replicas * (q + 1)))
     return lines

@@ -45,7 +45,8 @@ class Gap:
     value
         Objective of the policy.
     incumbent
-        Objective of the best known assignment, at most ``value``; None if none is known.
+        Objective of the best known assignment, None if none is known. Above ``value`` only where
+        the policy does what the yardstick forbids.
     bound
         Lower bound on the optimum.
     """
