@@ -34,12 +34,13 @@ def replay(
     if not instance.requests:
         raise InputError("requests", "at least one request", 0)
     order = sorted(instance.requests, key=lambda request: (request.ready, request.id))
+    shape = ClusterShape(instance.replicas, instance.slots, instance.kv_capacity, instance.unequal)
+    lengths = ordered_lengths(instance)
+    lengths.check_fits(shape, ids=[request.id for request in order])
     record = Simulation(
-        ordered_lengths(instance),
+        lengths,
         router,
-        shape=ClusterShape(
-            instance.replicas, instance.slots, instance.kv_capacity, instance.unequal
-        ),
+        shape=shape,
         arrivals=StepArrivals(np.array([r.ready for r in order], dtype=np.int64)),
         step_time=StepTime(a0=instance.a0, b0=instance.b0),
         predictor=predictor,

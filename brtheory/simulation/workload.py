@@ -105,10 +105,17 @@ class Lengths:
         prompts: int = sum(self.prompt_tokens.tolist())
         return prompts + min(shape.slots, len(self)) * int(self.output_tokens.max(initial=1))
 
-    def check_fits(self, shape: ClusterShape) -> None:
+    def check_fits(self, shape: ClusterShape, *, ids: Sequence[int] | None = None) -> None:
         """Refuse requests that no empty replica could take.
 
         The engine reserves prompt + output tokens at admission.
+
+        Parameters
+        ----------
+        shape
+            The limit.
+        ids
+            What requests are called, None for their positions.
 
         Raises
         ------
@@ -121,6 +128,8 @@ class Lengths:
         too_large = np.flatnonzero(reserved > shape.kv_capacity)
         if len(too_large):
             i = int(too_large[0])
+            name = i if ids is None else ids[i]
             raise InfeasibleError(
-                f"request {i} reserves {reserved[i]} KV tokens, kv_capacity is {shape.kv_capacity}"
+                f"request {name} reserves {reserved[i]} KV tokens, "
+                f"kv_capacity is {shape.kv_capacity}"
             )

@@ -105,6 +105,16 @@ def test_a_request_that_never_fits_is_named(tmp_path):
     assert replayed.err.count("\n") == 1
 
 
+def test_the_request_that_never_fits_is_called_by_its_own_id(tmp_path):
+    """Ready last and listed first, so that neither its place nor its turn is its id."""
+    rows = [(7, 9, 8, 3), (4, 0, 2, 2)]
+    names = ("id", "ready", "prompt_tokens", "output_tokens")
+    requests = [dict(zip(names, row, strict=True)) for row in rows]
+    only = INSTANCE | {"kv_capacity": 10, "requests": requests}
+    replayed = run_cli("replay", write(tmp_path / "instance.json", only), "--router", "br0")
+    assert "request 7 reserves 11 KV tokens" in replayed.err
+
+
 def test_tick_answers_one_object():
     answered = run_cli("tick", "-", "--json", stdin=json.dumps(STATE))
     answer = json.loads(answered.out)
