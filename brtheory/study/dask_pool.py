@@ -118,7 +118,13 @@ def dask_pool(scheduler: str, *, workers: int) -> Iterator[DaskPool]:
             ) as cluster,
             _client(cluster.scheduler_address) as client,
         ):  # fmt: skip
-            yield DaskPool(client)
+            try:
+                yield DaskPool(client)
+            except BrtheoryError:
+                # Workers that died are being started again; closed meanwhile they would complain.
+                with suppress(TimeoutError, OSError):
+                    client.wait_for_workers(workers, timeout=CONNECT_S)
+                raise
         return
     with _quiet(), _client(scheduler) as client:
         yield DaskPool(client)
