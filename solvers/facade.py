@@ -146,16 +146,14 @@ def _search(
     backend: Backend, problem: Problem, *, method: str, budget: Budget, options: Options
 ) -> Claim:
     """The backend's claim; ready steps that do not matter (N19) are for brute force only."""
-    if not isinstance(problem, FreeAdmissions) or method == "brute" or options.textbook:
-        return backend(problem, budget=budget, options=options)
-    posed = ready_together(problem)
-    if posed is problem:
+    as_given = method == "brute" or options.textbook
+    if as_given or not isinstance(problem, FreeAdmissions) or problem.restricted:
         return backend(problem, budget=budget, options=options)
     if options.hint is not None:
         options = replace(options, hint=without_idle_steps(problem, options.hint))
     if options.symmetry is None:
         options = replace(options, symmetry=True)
-    claim = backend(posed, budget=budget, options=options)
+    claim = backend(ready_together(problem), budget=budget, options=options)
     if claim.assignment is None:
         return claim
     return replace(claim, assignment=as_early_as_ready(problem, claim.assignment))

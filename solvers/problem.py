@@ -114,6 +114,11 @@ class FreeAdmissions:
         return tuple(sorted(self.instance.requests, key=lambda r: (r.ready, -r.work, r.id)))
 
     @property
+    def restricted(self) -> bool:
+        """Whether a rule says how long, or when, a request may wait."""
+        return self.hold is not None or self.work_conserving
+
+    @property
     def end(self) -> int:
         """A step before which some optimal schedule ends: last ready step + sum of outputs.
 

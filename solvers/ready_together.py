@@ -17,7 +17,7 @@ def ready_together(problem: FreeAdmissions) -> FreeAdmissions:
 
     Under a rule on waiting ready steps matter: the problem is returned as it is.
     """
-    if problem.hold is not None or problem.work_conserving:
+    if problem.restricted:
         return problem
     instance = problem.instance
     last = max((r.ready for r in instance.requests), default=0)
@@ -28,17 +28,16 @@ def ready_together(problem: FreeAdmissions) -> FreeAdmissions:
 def without_idle_steps(problem: FreeAdmissions, assignment: Assignment) -> Assignment:
     """The assignment's executed steps, one after the other from the last ready step on.
 
-    Placements of requests that the instance does not have stay as they are, for the judge to name.
+    An assignment of requests that the instance does not have stays as it is, for the judge to name.
     """
     outputs = {r.id: r.output_tokens for r in problem.instance.requests}
-    first = max((r.ready for r in problem.instance.requests), default=0)
-    moved, end, idle = [], None, 0
+    if any(p.id not in outputs for p in assignment):
+        return assignment
+    # Busy up to ``end``, where what comes next may start.
+    moved, end, idle = [], 0, -max((r.ready for r in problem.instance.requests), default=0)
     for p in sorted(assignment, key=lambda p: p.step):
-        if p.id not in outputs:
-            moved.append(p)
-            continue
-        idle += p.step - first if end is None else max(0, p.step - end)
-        end = max(p.step if end is None else end, p.step + outputs[p.id])
+        idle += max(0, p.step - end)
+        end = max(end, p.step + outputs[p.id])
         moved.append(replace(p, step=p.step - idle))
     return tuple(moved)
 
